@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/daemon"
 	"ingot/internal/broker/dump"
 )
@@ -174,8 +175,6 @@ func (r *redisServers) dump(ctx context.Context, i *instance, w io.Writer) (dump
 func (r *redisServers) snapshot(ctx context.Context, i *instance) error {
 	admin := r.adminClient(i)
 	defer admin.Close()
-	tick := time.NewTicker(redisPoll)
-	defer tick.Stop()
 	started := false
 	for {
 		if !started {
@@ -195,9 +194,7 @@ func (r *redisServers) snapshot(ctx context.Context, i *instance) error {
 			}
 			return nil
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if !background.Sleep(ctx, redisPoll) {
 			return ctx.Err()
 		}
 	}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,18 +95,14 @@ type Broker struct {
 
 // New reads the records and finds the installed servers. It starts nothing.
 func New(c Config) (*Broker, error) {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.limit == nil {
 		c.limit = func(i *instance) int64 { return planOf(i).bytes }
 	}
 	if c.disk == nil {
 		c.disk = diskBytes
 	}
-	if c.Listen == "" {
-		c.Listen = "127.0.0.1:0"
-	}
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
 	if c.Keys == nil {
 		return nil, errors.New("service broker: no keys to seal its secret with")
 	}

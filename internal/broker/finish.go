@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"time"
 
 	"ingot/internal/base/background"
 )
@@ -11,20 +10,13 @@ import (
 // server was killed, and retries until it succeeds. It also starts the servers
 // of existing instances, because apps connect to them without asking the broker.
 func (b *Broker) finishAll(ctx context.Context) {
-	tick := time.NewTicker(retryInterval)
-	defer tick.Stop()
-	for first, open := true, false; ; first = false {
+	for first, open := true, false; first || background.Sleep(ctx, retryInterval); first = false {
 		if !open {
 			open = b.openListeners(ctx)
 		}
 		for _, i := range b.state.list() {
 			// A panic for one instance must not block the others.
 			background.Safely("service instance", func() { b.resume(ctx, i, first) })
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
 		}
 	}
 }
@@ -131,15 +123,8 @@ func (b *Broker) finishOne(ctx context.Context, s backend, i *instance) error {
 
 // watchSizes checks the sizes of all databases periodically.
 func (b *Broker) watchSizes(ctx context.Context) {
-	tick := time.NewTicker(sizeInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			b.checkSizes(ctx)
-		}
+	for range background.Ticks(ctx, sizeInterval, nil) {
+		b.checkSizes(ctx)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"code.cloudfoundry.org/brokerapi/v13"
+
+	"ingot/internal/base/background"
 )
 
 const maxBody = 1 << 20
@@ -69,10 +71,7 @@ func (g *apiGuard) slow(ctx context.Context) {
 	wait := min(maxWait, 10*time.Millisecond<<min(g.misses, 10))
 	g.misses++
 	g.mu.Unlock()
-	select {
-	case <-time.After(wait):
-	case <-ctx.Done():
-	}
+	background.Sleep(ctx, wait)
 }
 
 // versioned rejects clients of another version of the API. The library does so

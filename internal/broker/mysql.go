@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -249,10 +250,7 @@ func (m *mariadb) create(ctx context.Context, i *instance, p parameters) error {
 }
 
 func (m *mariadb) createAlone(ctx context.Context, i *instance, p parameters) error {
-	set := p.CharacterSet
-	if set == "" {
-		set = characterSets[0]
-	}
+	set := cmp.Or(p.CharacterSet, characterSets[0])
 	if err := m.exec(ctx, "CREATE DATABASE IF NOT EXISTS `"+i.database()+"` CHARACTER SET "+set,
 		"CREATE USER IF NOT EXISTS "+account(i.owner())+" ACCOUNT LOCK"); err != nil {
 		return err

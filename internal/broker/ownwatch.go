@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -28,14 +29,7 @@ const (
 // watch stops idle servers, says when the kernel has killed a process of one, and limits what they
 // write, until ctx is done.
 func (o *ownServers) watch(ctx context.Context, checkSize func(ctx context.Context, id string) error) {
-	tick := time.NewTicker(min(ownWatch, o.idle))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range background.Ticks(ctx, min(ownWatch, o.idle), nil) {
 		for _, s := range o.list() {
 			background.Safely("database server", func() { o.look(ctx, s, checkSize) })
 		}
@@ -75,9 +69,7 @@ func (o *ownServers) look(ctx context.Context, s *ownServer, checkSize func(ctx 
 	if o.limitDisk(ctx, s, used) {
 		return
 	}
-	if s.checked == 0 {
-		s.checked = used
-	}
+	s.checked = cmp.Or(s.checked, used)
 	if used-s.checked > growth || s.checked-used > growth {
 		s.checked = used
 		if err := checkSize(ctx, s.instance.ID); err != nil && ctx.Err() == nil {

@@ -116,7 +116,7 @@ func (s *System) startBroker(ctx context.Context, b *broker.Broker, r *runtime) 
 	}
 	r.broker.Store(b)
 	r.completeReach(ctx, s.config.Log)
-	if err := r.services.Register(ctx, bundledBroker, b.URL(), broker.Username, b.Password()); err != nil {
+	if err := r.Services.Register(ctx, bundledBroker, b.URL(), broker.Username, b.Password()); err != nil {
 		s.config.Log.Warn("the bundled service broker could not be registered", "error", err)
 	}
 	return nil

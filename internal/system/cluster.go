@@ -44,7 +44,7 @@ func (r *runtime) unenforced(g *platform.SecurityGroup) string {
 		slices.ContainsFunc(g.Rules, func(r platform.SecurityRule) bool { return r.Protocol == platform.ProtocolICMP }) {
 		return "The rules for ICMP of security group " + g.Name + " are NOT enforced here: Kubernetes has none."
 	}
-	if r.rules != nil {
+	if r.Rules != nil {
 		return ""
 	}
 	return "Security groups are stored and NOT enforced here: the " + r.engine.Describe().Name +
@@ -53,7 +53,7 @@ func (r *runtime) unenforced(g *platform.SecurityGroup) string {
 
 // noPolicies returns why network policies cannot be created; empty if they can.
 func (r *runtime) noPolicies() string {
-	if r.rules != nil {
+	if r.Rules != nil {
 		return ""
 	}
 	return "Network policies cannot be created here: the " + r.engine.Describe().Name +
@@ -63,9 +63,9 @@ func (r *runtime) noPolicies() string {
 // clusterHandler returns what is done when other servers changed something.
 func (r *runtime) clusterHandler() cluster.Handler {
 	return cluster.Handler{
-		Gained:   func(s cluster.Shards) { r.signals.Gained(uint64(s)) },
-		Lost:     func(s cluster.Shards) { r.signals.Lost(uint64(s)) },
-		Received: r.signals.Received, Resync: r.signals.Resync,
+		Gained:   func(s cluster.Shards) { r.Gained(uint64(s)) },
+		Lost:     func(s cluster.Shards) { r.Lost(uint64(s)) },
+		Received: r.Received, Resync: r.Resync,
 	}
 }
 

@@ -451,7 +451,7 @@ func TestServersShareDrains(t *testing.T) {
 		until(t, "drain of one server", func() bool {
 			n := 0
 			for _, i := range servers {
-				for _, d := range s.runtimes[i].drains.Stats() {
+				for _, d := range s.runtimes[i].Drains.Stats() {
 					if d.Ready {
 						n++
 					}

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -399,8 +400,6 @@ func (c Config) normal() (Config, error) {
 	if c.DatabaseURL == "" {
 		c.DatabaseURL = "sqlite:" + filepath.Join(dir, databases.PlatformFile)
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c, nil
 }

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,9 +18,7 @@ import (
 // CheckCluster checks what servers with the engine kubernetes need: the cluster, the
 // database and the bucket.
 func CheckCluster(ctx context.Context, c Config, report func(kubernetes.Finding)) {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	checkDatabase(ctx, c, report)
 	checkBucket(ctx, c, report)
 	if flag, err := c.Kubernetes.Validate(); err != nil {

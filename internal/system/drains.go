@@ -27,5 +27,5 @@ func openDrains(r *runtime, dir *datadir.Dir, c Config, trusted *roots.Roots) (*
 	if r.sharesLogs() {
 		o.Positions = r.store
 	}
-	return drain.New(r.logs, r.info, o), nil
+	return drain.New(r.logs, r.Info, o), nil
 }

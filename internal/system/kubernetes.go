@@ -31,7 +31,7 @@ func (r *runtime) onKubernetes(c Config) func(context.Context) (kubernetes.Optio
 		o := kubernetes.Options{Config: c.Kubernetes, Log: c.Log, Displaced: func(id, reason string) {
 			if apps := r.replacing.Load(); apps != nil { // else it learns that when it adopts the instance
 				apps.Displaced(id, reason)
-				r.tasks.Displaced(id, reason)
+				r.Tasks.Displaced(id, reason)
 			}
 		}}
 		stored, err := agentkeys.Load(ctx, r.store)
@@ -79,7 +79,7 @@ func (r *runtime) protect(ctx context.Context) {
 		err = e.Protect(ctx, wanted)
 	}
 	if err != nil && ctx.Err() == nil {
-		r.log.WarnContext(ctx, "instances could not be protected from drains of nodes", "error", err)
+		r.Log.WarnContext(ctx, "instances could not be protected from drains of nodes", "error", err)
 	}
 }
 
@@ -89,7 +89,7 @@ func (r *runtime) keepKeys() *agentkeys.Keeper {
 	if !ok {
 		return nil
 	}
-	return &agentkeys.Keeper{Secrets: r.store, Engine: e, Lead: leadOf(r.cluster, "agent-keys"), Log: r.log}
+	return &agentkeys.Keeper{Secrets: r.store, Engine: e, Lead: leadOf(r.cluster, "agent-keys"), Log: r.Log}
 }
 
 // RotateAgentKeys adds new keys of agents to the database of an installation, see

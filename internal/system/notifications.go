@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -153,9 +154,7 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 	if n.unsubscriber, err = notify.NewUnsubscriber(key); err != nil {
 		return nil, err
 	}
-	if o.MailFrom == "" {
-		o.MailFrom = "notifications@" + o.Domain
-	}
+	o.MailFrom = cmp.Or(o.MailFrom, "notifications@"+o.Domain)
 	channel, err := n.openChannel(o)
 	if err != nil {
 		return nil, err
@@ -305,9 +304,7 @@ func (s *server) openMailing(ctx context.Context, databaseURL string, keys *seal
 	}
 	o.Databases.Add(databases.Notifications, d)
 	o.DB = d
-	if o.NotificationsURL == "" {
-		o.NotificationsURL = listening
-	}
+	o.NotificationsURL = cmp.Or(o.NotificationsURL, listening)
 	n, err := openNotifications(ctx, o)
 	if err != nil {
 		return nil, nil, err

@@ -35,7 +35,6 @@ import (
 	"ingot/internal/platform/instance/instancenet"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/appinfo"
-	"ingot/internal/platform/logs/drain"
 	"ingot/internal/platform/logs/logdb"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/run/cleanup"
@@ -46,7 +45,6 @@ import (
 	"ingot/internal/platform/run/registry"
 	"ingot/internal/platform/run/signals"
 	"ingot/internal/platform/run/staging"
-	"ingot/internal/platform/services"
 	"ingot/internal/platform/storage/blob"
 	"ingot/internal/platform/storage/deltas"
 	"ingot/internal/server/cluster"
@@ -54,54 +52,54 @@ import (
 	"ingot/internal/server/steps"
 )
 
-// runtime is everything that runs apps.
+// runtime is everything that runs apps. Its signals have the parts that are told of changes.
 type runtime struct {
+	signals.Signals
+	files
+	edge
 	cluster   *cluster.Cluster
-	signals   *signals.Signals
 	store     *platformdb.Store
 	platform  *actions.Platform
-	blobs     blob.Store
-	sign      blob.Signer   // nil if downloads go through the server
-	objects   logdb.Objects // for old log lines; nil without a bucket
 	logs      logs.Store
-	drains    *drain.Manager
-	engine    engine.Engine
-	watched   engine.Engine // the same, with calls that always return
-	info      *appinfo.Info
 	history   *logs.History
-	table     *router.Table
-	internal  *dns.InternalNames
-	proxy     *router.Proxy
-	traffic   *traffic.Counter
-	tcp       *router.TCP
-	access    *accesslog.Log
-	apps      *controller.Controller
-	replacing atomic.Pointer[controller.Controller] // apps, once it exists
-	tasks     *controller.Tasks
+	engine    engine.Engine
+	watched   engine.Engine                         // the same, with calls that always return
+	replacing atomic.Pointer[controller.Controller] // Apps, once it exists
 	identity  *identity.Authority
-	renewals  *controller.Renewals
-	rotations *controller.Rotations
-	publisher *routing.Publisher
+	others    []background.Service // of the controller, besides Apps and Tasks
 	stager    *staging.Stager
-	builds    *staging.Builds
-	services  *services.Services
 	broker    atomic.Pointer[broker.Broker] // the bundled one, once it runs
-	routes    safedial.Routes
-	inside    *instancenet.Plan // how instances reach the platform
-	scratch   string
-	deltas    deltas.Droplets
-	sftp      string // the sftp server, as instances see it
-	log       *slog.Logger
+	inside    *instancenet.Plan             // how instances reach the platform
+	sftp      string                        // the sftp server, as instances see it
 	cleaner   *cleanup.Cleaner
-	rules     *netrules.Keeper  // nil if the engine does not enforce rules
-	limiter   web.Limiter       // of requests to the API; nil means none
 	keys      *agentkeys.Keeper // of agents; nil if the engine has none
+}
+
+// files are the files of apps: packages, droplets and what is made of them.
+type files struct {
+	blobs   blob.Store
+	sign    blob.Signer   // nil if downloads go through the server
+	objects logdb.Objects // for old log lines; nil without a bucket
+	scratch string
+	deltas  deltas.Droplets
+}
+
+// edge is where requests come in.
+type edge struct {
+	table    *router.Table
+	internal *dns.InternalNames
+	routes   safedial.Routes
+	proxy    *router.Proxy
+	tcp      *router.TCP
+	traffic  *traffic.Counter
+	access   *accesslog.Log
+	limiter  web.Limiter // of requests to the API; nil means none
 }
 
 // hasHost reports whether a host name has a route.
 func (r *runtime) hasHost(name string) bool {
 	_, ok := r.table.Host(name)
-	return ok || !r.publisher.Loaded()
+	return ok || !r.Publisher.Loaded()
 }
 
 // shortestDeployment gives a client that did not wait for the end of a deployment time to
@@ -117,12 +115,14 @@ const minHealthyTime = 3 * time.Second
 func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir, d *db.DB, servers *cluster.Cluster,
 	trusted *roots.Roots) (*runtime, error) {
 	c, e, diskSize := s.config, b.endpoints, b.disk.Size()
-	r := &runtime{cluster: servers, signals: &signals.Signals{}, store: platformdb.New(d), platform: actions.New(),
-		table: &router.Table{}, internal: &dns.InternalNames{}, log: c.Log}
-	r.info = appinfo.New(r.store, c.Listen, func(ctx context.Context, instances ...string) map[string]usage.Usage {
-		return r.apps.Usage(ctx, instances...)
+	r := &runtime{
+		Signals: signals.Signals{Bus: servers, Log: c.Log}, cluster: servers, store: platformdb.New(d),
+		platform: actions.New(), edge: edge{table: &router.Table{}, internal: &dns.InternalNames{}},
+	}
+	r.Info = appinfo.New(r.store, c.Listen, func(ctx context.Context, instances ...string) map[string]usage.Usage {
+		return r.Apps.Usage(ctx, instances...)
 	})
-	r.history = logs.NewHistory(r.info)
+	r.history = logs.NewHistory(r.Info)
 	// On a small machine a build gets the whole disk.
 	r.platform.StagingDiskMB = max(1, min(r.platform.StagingDiskMB, int(diskSize>>20)))
 	r.platform.SystemDomain, r.platform.Reserved = c.Domain, c.ownNames()
@@ -136,7 +136,7 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	if r.logs, err = openLogs(ctx, dir, d, servers, r.objects, c); err != nil {
 		return nil, err
 	}
-	if r.drains, err = openDrains(r, dir, c, trusted); err != nil {
+	if r.Drains, err = openDrains(r, dir, c, trusted); err != nil {
 		return nil, err
 	}
 	if r.engine, r.sftp, err = choice.Open(ctx, c.Engine, choice.Options{
@@ -171,7 +171,7 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	if r.stager, err = openStager(c, r, images, trusted); err != nil {
 		return nil, err
 	}
-	r.builds = staging.NewBuilds(staging.BuildsConfig{
+	r.Builds = staging.NewBuilds(staging.BuildsConfig{
 		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, Owner: owner{r.cluster},
 		API: r.inside.API, Log: c.Log,
 		Tracer: b.tracer, Metrics: staging.NewMetrics(b.registry, r.stager),
@@ -179,10 +179,10 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine,
 		Builds: r.stager, Rows: r.store, PurgeTasks: r.platform.PurgeTasks, PurgeUsage: r.platform.PurgeUsage,
 		Lead: r.cluster.Lead, SharedLogs: r.sharesLogs(), Log: c.Log})
-	r.services = openServices(b, c, r, trusted)
+	r.Services = openServices(b, c, r, trusted)
 	r.limiter = s.limiter(servers.Servers)
 	if enforcer, ok := r.engine.(engine.Enforcer); ok {
-		r.rules = netrules.New(r.store, enforcer, c.Log)
+		r.Rules = netrules.New(r.store, enforcer, c.Log)
 	}
 	r.connect()
 	r.keys = r.keepKeys()
@@ -202,22 +202,18 @@ func (r *runtime) openControllers(c Config, images *registry.Client) {
 		InternalNames: internalNames(r), Identity: r.identity, Replace: r.sftp, Traffic: r.proxy, Log: c.Log,
 		ShortestDeployment: shortestDeployment, MinHealthy: minHealthyTime,
 	}
-	r.apps, r.tasks, r.renewals, r.rotations = controller.New(running), controller.NewTasks(running),
-		controller.NewRenewals(running), controller.NewRotations(running)
-	r.replacing.Store(r.apps)
-	r.publisher = routing.New(routing.Config{Store: r.store, Backends: r.apps, Table: routetable.Tables{Public: r.table,
+	r.Apps, r.Tasks = controller.New(running), controller.NewTasks(running)
+	r.others = []background.Service{controller.NewRenewals(running), controller.NewRotations(running)}
+	r.replacing.Store(r.Apps)
+	r.Publisher = routing.New(routing.Config{Store: r.store, Backends: r.Apps, Table: routetable.Tables{Public: r.table,
 		Internal: r.internal}, Log: c.Log})
-	r.apps.Notify(r.publisher)
+	r.Apps.Notify(r.Publisher)
 }
 
 // connect tells the parts of changes.
 func (r *runtime) connect() {
-	*r.signals = signals.Signals{
-		Bus: r.cluster, Apps: r.apps, Tasks: r.tasks, Builds: r.builds, Services: r.services, Drains: r.drains,
-		Publisher: r.publisher, Rules: r.rules,
-		Info: r.info, Lines: r.logs, Busy: r.proxy.Busy, Log: r.log,
-	}
-	r.store.Notify(r.signals)
+	r.Lines, r.Busy = r.logs, r.proxy.Busy
+	r.store.Notify(&r.Signals)
 	r.store.Watch(actions.Meter)
 }
 
@@ -274,13 +270,13 @@ const appUser = 2000
 
 // parts returns what has to be started, in this order.
 func (r *runtime) parts(log *slog.Logger) []background.Service {
-	parts := []background.Service{r.logs, r.drains, r.access}
-	if r.rules != nil {
-		parts = append(parts, r.rules) // before instances are started
+	parts := []background.Service{r.logs, r.Drains, r.access}
+	if r.Rules != nil {
+		parts = append(parts, r.Rules) // before instances are started
 	}
-	parts = append(parts, r.tcp, r.history, r.apps, r.tasks, r.renewals, r.rotations, r.publisher, r.stager,
-		r.builds, r.services,
-		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect))
+	parts = append(append(parts, r.tcp, r.history, r.Apps, r.Tasks), r.others...)
+	parts = append(parts, r.Publisher, r.stager, r.Builds, r.Services, r.cleaner.Periodic(),
+		choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect))
 	if r.keys != nil {
 		parts = append(parts, background.Every(agentkeys.Interval, r.keys.Check))
 	}
@@ -294,7 +290,7 @@ func (r *runtime) Usage(ctx context.Context, instances []*platform.Instance) map
 		guids = append(guids, one.GUID)
 	}
 	out, lost := map[string]apps.InstanceUsage{}, r.logs.Lost(guids...)
-	for guid, u := range r.apps.Usage(ctx, guids...) {
+	for guid, u := range r.Apps.Usage(ctx, guids...) {
 		out[guid] = apps.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate,
 			LogLost: lost[guid], Members: membersForAPI(u.Members)}
 	}

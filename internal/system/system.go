@@ -309,7 +309,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 	if err := errors.Join(<-first, err); err != nil {
 		return nil, err
 	}
-	for _, c := range []prometheus.Collector{logs.Metrics{Store: r.logs}, r.drains, r.proxy,
+	for _, c := range []prometheus.Collector{logs.Metrics{Store: r.logs}, r.Drains, r.proxy,
 		installation.Metrics{Database: d, Last: s.lastBackup}} {
 		b.registry.MustRegister(health.Recovering{Collector: c})
 	}
@@ -327,7 +327,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 	names := directory{uaaclient.New(uaaclient.Options{
 		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.Clients[auth.ClientPlatform], HTTP: client,
 	})}
-	r.services.Dashboards = services.UAADashboards{Client: names.client}
+	r.Services.Dashboards = services.UAADashboards{Client: names.client}
 	ssh, err := s.newGateway(ctx, b, dir, secrets, r, trusted)
 	if err != nil {
 		return nil, err
@@ -405,7 +405,7 @@ func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runti
 	b.registry.MustRegister(health.Recovering{Collector: choice.HeldMetric(r.engine)},
 		health.Recovering{Collector: choice.FirewallMetric(r.engine)},
 		health.Recovering{Collector: census.Rows{Store: r.store, Waiting: r.access.Waiting}},
-		health.Recovering{Collector: census.Members{Store: r.store, Usage: r.apps.Usage}})
+		health.Recovering{Collector: census.Members{Store: r.store, Usage: r.Apps.Usage}})
 	blobs := &census.Blobs{Store: r.blobs, Log: s.config.Log}
 	b.registry.MustRegister(health.Recovering{Collector: blobs})
 	if err := s.steps.Run(ctx, blobs.Service(s.config.BlobURL != "")); err != nil {
@@ -456,10 +456,7 @@ func (s *System) authority(b *frontend, d *db.DB, servers *cluster.Cluster, clie
 		})
 		return other, nil
 	}
-	base := c.PublicURL
-	if base == "" {
-		base = b.endpoints.API
-	}
+	base := cmp.Or(c.PublicURL, b.endpoints.API)
 	limits, _, err := c.LoginLimits.Parse()
 	if err != nil {
 		return nil, err
@@ -486,8 +483,8 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 	c := s.config
 	verifier := a.Verifier(api.Audience, serviceapi.DashboardAudience)
 	options := api.Options{
-		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r.traffic,
-		Signals: r.signals, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign, Deltas: &r.deltas},
+		Store: r.store, Platform: r.platform, Services: r.Services, Directory: names, Runtime: r, Traffic: r.traffic,
+		Signals: &r.Signals, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign, Deltas: &r.deltas},
 		InspectDroplet: staging.InspectUpload,
 		Verifier:       verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(),
 		SSHFingerprint:   ssh.Fingerprint(),
@@ -502,10 +499,10 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 		Origin: web.NewMux(web.FormatV3, c.Log, b.metrics),
 		Logs:   web.NewMux(web.FormatV3, c.Log, b.metrics),
 		Apps:   r.proxy,
-		Routed: r.publisher.Loaded,
+		Routed: r.Publisher.Loaded,
 	}
 	api.New(options).Routes(t.Origin)
-	logs.Routes(r.logs, r.info, logs.Options{History: r.history}, t.Origin.Group("logs", web.FormatV3, verifier),
+	logs.Routes(r.logs, r.Info, logs.Options{History: r.history}, t.Origin.Group("logs", web.FormatV3, verifier),
 		t.Logs.Group("logs", web.FormatV3, verifier))
 	a.Routes(t.Origin)
 	if c.AuthURL == "" {

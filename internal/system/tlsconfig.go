@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -179,11 +180,7 @@ func (c Config) withTLS(at net.Addr) Config {
 	if tcp, ok := at.(*net.TCPAddr); ok && tcp.Port != 443 {
 		port = ":" + strconv.Itoa(tcp.Port)
 	}
-	if c.PublicURL == "" {
-		c.PublicURL = "https://api." + c.Domain + port
-	}
-	if c.NotificationsURL == "" {
-		c.NotificationsURL = "https://notifications." + c.Domain + port
-	}
+	c.PublicURL = cmp.Or(c.PublicURL, "https://api."+c.Domain+port)
+	c.NotificationsURL = cmp.Or(c.NotificationsURL, "https://notifications."+c.Domain+port)
 	return c
 }

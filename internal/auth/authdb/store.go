@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 var files embed.FS
 
 // Migrations are the tables of the authorization server.
-var Migrations = db.Migrations{Name: "auth", Files: mustSub(files, "migrations")}
+var Migrations = db.EmbeddedMigrations("auth", files)
 
 // SealedColumns are the columns to reseal when the server's key is rotated.
 var SealedColumns = []db.SealedColumn{{Table: "auth_keys", Key: "id", Column: "private_key"}}
@@ -31,35 +30,16 @@ var _ auth.Store = (*Store)(nil)
 // New returns a store on a database that was migrated with Migrations.
 func New(d *db.DB) *Store { return &Store{d} }
 
-func mustSub(f fs.FS, dir string) fs.FS {
-	sub, err := fs.Sub(f, dir)
-	if err != nil {
-		panic(err) // the folder is embedded above
-	}
-	return sub
-}
-
 // view runs read in a read-only transaction.
 func view[T any](ctx context.Context, s *Store, read func(*db.Tx) (T, error)) (T, error) {
-	return within(ctx, s.db.View, read)
+	v, err := db.Within(ctx, s.db.View, read)
+	return v, conflict(err)
 }
 
 // update runs change in a transaction and returns its result.
 func update[T any](ctx context.Context, s *Store, change func(*db.Tx) (T, error)) (T, error) {
-	return within(ctx, s.db.Update, change)
-}
-
-func within[T any](ctx context.Context, run func(context.Context, func(*db.Tx) error) error,
-	fn func(*db.Tx) (T, error)) (T, error) {
-	var v, none T
-	err := run(ctx, func(tx *db.Tx) (err error) {
-		v, err = fn(tx)
-		return err
-	})
-	if err != nil {
-		return none, conflict(err)
-	}
-	return v, nil
+	v, err := db.Within(ctx, s.db.Update, change)
+	return v, conflict(err)
 }
 
 // write is like update for a change without a result.
@@ -117,16 +97,8 @@ func insert(table, columns string) string {
 	return "INSERT INTO " + table + " (" + columns + ") VALUES (" + marks(strings.Count(columns, ",")+1) + ")"
 }
 
-// lower returns the form in which names are compared. Only A to Z are lowered,
-// as in filters.
-func lower(s string) string {
-	return strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			return r + ('a' - 'A')
-		}
-		return r
-	}, s)
-}
+// lower returns the form in which names are compared, as in filters.
+func lower(s string) string { return db.Lower(s) }
 
 // orNull returns the stored form of optional text: NULL if it is empty.
 func orNull(s string) any {

@@ -101,21 +101,9 @@ func Loop(ctx context.Context, name string, f func()) {
 			n = 0
 		}
 		n++
-		if !pause(ctx, rest(n)) {
+		if !Sleep(ctx, rest(n)) {
 			return
 		}
-	}
-}
-
-// pause waits for d and reports whether that time passed before ctx was done.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
 	}
 }
 

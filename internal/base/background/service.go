@@ -52,13 +52,7 @@ func (p *Part) Launch(ctx context.Context, setup func(work context.Context, spaw
 		return err
 	}
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	spawn := func(f func()) {
-		p.work.Add(1)
-		go func() {
-			defer p.work.Done()
-			Loop(work, nameOf(f), f)
-		}()
-	}
+	spawn := func(f func()) { p.spawn(work, nameOf(f), f) }
 	if err := Do(nameOf(setup), func() error { return setup(work, spawn) }); err != nil {
 		cancel()
 		p.work.Wait()
@@ -66,6 +60,24 @@ func (p *Part) Launch(ctx context.Context, setup func(work context.Context, spaw
 	}
 	p.cancel, p.running = cancel, true
 	return nil
+}
+
+// Run is like Launch for a part that consists of loops, which end when their context is done.
+func (p *Part) Run(ctx context.Context, loops ...func(context.Context)) error {
+	return p.Launch(ctx, func(work context.Context, _ func(func())) error {
+		for _, loop := range loops {
+			p.spawn(work, nameOf(loop), func() { loop(work) })
+		}
+		return nil
+	})
+}
+
+func (p *Part) spawn(work context.Context, name string, f func()) {
+	p.work.Add(1)
+	go func() {
+		defer p.work.Done()
+		Loop(work, name, f)
+	}()
 }
 
 // Halt changes the state to stopped: it cancels the work context, calls
@@ -161,25 +173,16 @@ type periodic struct {
 }
 
 func (p *periodic) Start(ctx context.Context) error {
-	return p.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		name := nameOf(p.f)
-		spawn(func() {
-			tick := time.NewTicker(p.interval)
-			defer tick.Stop()
-			for panics := 0; ; {
-				if Safely(name, func() { p.f(work) }) {
-					panics = 0
-				} else if panics++; !pause(work, rest(panics)) {
-					return
-				}
-				select {
-				case <-work.Done():
-					return
-				case <-tick.C:
-				}
+	return p.Run(ctx, func(work context.Context) {
+		name, panics, now := nameOf(p.f), 0, make(chan struct{}, 1)
+		Kick(now)
+		for range Ticks(work, p.interval, now) {
+			if Safely(name, func() { p.f(work) }) {
+				panics = 0
+			} else if panics++; !Sleep(work, rest(panics)) {
+				return
 			}
-		})
-		return nil
+		}
 	})
 }
 

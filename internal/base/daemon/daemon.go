@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,19 +84,12 @@ type Daemon struct {
 // New returns a daemon, which has to be started as a background.Service; the
 // server itself is started by Ensure.
 func New(spec Spec) *Daemon {
-	if spec.Log == nil {
-		spec.Log = slog.New(slog.DiscardHandler)
-	}
+	spec.Log = cmp.Or(spec.Log, slog.New(slog.DiscardHandler))
 	return &Daemon{spec: spec, want: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
 // Start starts the supervision, but not yet the server.
-func (d *Daemon) Start(ctx context.Context) error {
-	return d.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		spawn(func() { d.supervise(work) })
-		return nil
-	})
-}
+func (d *Daemon) Start(ctx context.Context) error { return d.Run(ctx, d.supervise) }
 
 // Stop stops the server and waits for it to exit.
 func (d *Daemon) Stop() { d.Halt(nil) }
@@ -129,12 +123,7 @@ func (d *Daemon) Up() bool {
 }
 
 // Wake starts the server if it is not running, without waiting.
-func (d *Daemon) Wake() {
-	select {
-	case d.want <- struct{}{}:
-	default:
-	}
-}
+func (d *Daemon) Wake() { background.Kick(d.want) }
 
 // Ensure starts the server if it is not running, and waits until it is ready.
 // When that fails, it returns the reason, and the supervision keeps trying.
@@ -193,10 +182,8 @@ func (d *Daemon) supervise(ctx context.Context) {
 		d.set(func() { d.up, d.err, d.attempt = false, err, d.attempt+1 })
 		d.spec.Log.Warn("server exited, restarting", "server", d.spec.Name, "reason", err, "in", pause.String(), "log",
 			d.logPath())
-		select {
-		case <-ctx.Done():
+		if !background.Sleep(ctx, pause) {
 			return
-		case <-time.After(pause):
 		}
 		pause = min(2*pause, longPause)
 	}

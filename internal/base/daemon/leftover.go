@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"ingot/internal/base/background"
 )
 
 // patience is how long a server may take to exit before it is killed.
@@ -139,8 +141,6 @@ func ownerOf(path string) int {
 // stopProcess signals a process that is not a child and waits until it is gone.
 // A pid that disappears at once may belong to another process.
 func stopProcess(ctx context.Context, pid int, stop syscall.Signal, gone func() bool) error {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
 	deadline := time.Now().Add(patience)
 	was := statOf(pid)
 	if gone() {
@@ -154,10 +154,8 @@ func stopProcess(ctx context.Context, pid int, stop syscall.Signal, gone func() 
 			return os.NewSyscallError("kill", err)
 		}
 		for !ended() {
-			select {
-			case <-ctx.Done():
+			if !background.Sleep(ctx, 10*time.Millisecond) {
 				return ctx.Err()
-			case <-tick.C:
 			}
 			if time.Now().After(deadline) {
 				sig, deadline = syscall.SIGKILL, time.Now().Add(patience)
@@ -244,12 +242,7 @@ func runs(pid int, program, data string) bool {
 	if len(args) < 2 || filepath.Base(args[0]) != filepath.Base(program) {
 		return false
 	}
-	for _, a := range args[1:] {
-		if a == data || strings.HasSuffix(a, "="+data) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(args[1:], func(a string) bool { return a == data || strings.HasSuffix(a, "="+data) })
 }
 
 // arguments returns the arguments of a process; none when it has exited.

@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -125,8 +126,8 @@ func tryLock(path string) (_ *os.File, pid int, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("data directory: %w", err)
 	}
-	err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	err = LockFile(context.Background(), f, 0)
+	if errors.Is(err, ErrLocked) {
 		pid = holder(f)
 		_ = f.Close() // nothing was written
 		return nil, pid, errHeld
@@ -160,15 +161,6 @@ func Adopt(path string, lock *os.File) (*Dir, error) {
 		d.adopted = true
 	}
 	return d, err
-}
-
-func flock(f *os.File, how int) error {
-	for {
-		err := unix.Flock(int(f.Fd()), how)
-		if !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
 }
 
 // holder returns the pid in the lock file; 0 if there is none.

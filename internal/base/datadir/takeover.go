@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// lockPoll is how often TakeOver tries to lock the directory.
+	// lockPoll is how often a lock that is held is tried again.
 	lockPoll = 20 * time.Millisecond
 	// pidTimeout is how long a server may hold the lock without its pid in the lock
 	// file: it writes it after locking, and removes it before it exits.

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/seal"
 )
 
@@ -70,9 +72,7 @@ type DB struct {
 func Open(ctx context.Context, o Options) (*DB, error) {
 	d := &DB{log: o.Log, observe: o.Observe, migrating: make(chan struct{}, 1)}
 	d.SetKeys(o.Keys)
-	if d.log == nil {
-		d.log = slog.New(slog.DiscardHandler)
-	}
+	d.log = cmp.Or(d.log, slog.New(slog.DiscardHandler))
 	scheme, rest, _ := strings.Cut(o.URL, ":")
 	var err error
 	switch scheme {
@@ -287,12 +287,6 @@ func pause(ctx context.Context, attempt int) error {
 	if attempt < 10 {
 		limit = min(limit, firstPause<<attempt)
 	}
-	timer := time.NewTimer(rand.N(limit))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	background.Sleep(ctx, rand.N(limit))
+	return context.Cause(ctx)
 }

@@ -4,12 +4,11 @@ package db
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"syscall"
-	"time"
 
 	"ingot/internal/base/datadir"
 )
@@ -30,8 +29,6 @@ func OpenedBy(path string) (pid int) {
 	return int(lock.Pid)
 }
 
-const lockPoll = 10 * time.Millisecond
-
 // lockFile locks the file against other processes and other callers in this
 // one.
 func lockFile(ctx context.Context, path string, log *slog.Logger) (unlock func(), err error) {
@@ -40,22 +37,12 @@ func lockFile(ctx context.Context, path string, log *slog.Logger) (unlock func()
 		return nil, err
 	}
 	unlock = func() { _ = f.Close() } // closing unlocks
-	tick := time.NewTicker(lockPoll)
-	defer tick.Stop()
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return unlock, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			unlock()
-			return nil, &os.PathError{Op: "lock", Path: path, Err: err}
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			unlock()
+	if err := datadir.LockFile(ctx, f, math.MaxInt64); err != nil {
+		unlock()
+		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
+		return nil, &os.PathError{Op: "lock", Path: path, Err: err}
 	}
+	return unlock, nil
 }

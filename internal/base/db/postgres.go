@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,9 +35,7 @@ func postgresConfig(rawURL string) (config *pgx.ConnConfig, secrets []string, er
 	}
 	// Give up on a server whose machine does not respond at all, for new
 	// connections and for open ones.
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectTimeout
-	}
+	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, connectTimeout)
 	config.DialFunc = (&net.Dialer{
 		Timeout: config.ConnectTimeout, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second,
 			Interval: 5 * time.Second, Count: 3},

@@ -1,6 +1,7 @@
 package safedial
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -49,9 +50,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return t.guarded.RoundTrip(req)
 	}
 	here := req.Clone(req.Context())
-	if here.Host == "" {
-		here.Host = req.URL.Host
-	}
+	here.Host = cmp.Or(here.Host, req.URL.Host)
 	here.Header.Set("X-Forwarded-Proto", req.URL.Scheme)
 	here.URL.Scheme, here.URL.Host = "http", t.routes.At
 	return t.own.RoundTrip(here)

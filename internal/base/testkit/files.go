@@ -28,7 +28,5 @@ func WriteProgram(t testing.TB, path, text string) {
 	syscall.ForkLock.RLock()
 	err := os.WriteFile(path, []byte(text), 0o755) //nolint:gosec // a program
 	syscall.ForkLock.RUnlock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 }

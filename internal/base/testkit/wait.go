@@ -22,3 +22,11 @@ func Eventually(t testing.TB, what string, condition func() bool) {
 		time.Sleep(pause)
 	}
 }
+
+// Must fails the test if err is not nil.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -70,9 +71,7 @@ func NewVerifier(o Options) *Verifier {
 	if o.Issuer == "" || o.Keys == nil {
 		panic("token: a verifier needs an issuer and keys")
 	}
-	if o.Skew == 0 {
-		o.Skew = 30 * time.Second
-	}
+	o.Skew = cmp.Or(o.Skew, 30*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -132,9 +131,7 @@ func (v *Verifier) parse(ctx context.Context, raw string) (*Claims, error) {
 	if err := parsed.Claims(key, &c); err != nil {
 		return nil, invalid(err, "the token's signature or content is not valid")
 	}
-	if c.ClientID == "" {
-		c.ClientID = c.CID
-	}
+	c.ClientID = cmp.Or(c.ClientID, c.CID)
 	return &c, nil
 }
 

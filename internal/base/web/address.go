@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -38,12 +39,7 @@ func ParseProxies(list string) (Proxies, error) {
 
 // Has reports whether an address is a trusted proxy's.
 func (p Proxies) Has(a netip.Addr) bool {
-	for _, prefix := range p {
-		if prefix.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p, func(prefix netip.Prefix) bool { return prefix.Contains(a) })
 }
 
 // forwarded are the headers in which a proxy says what it knows of a request.

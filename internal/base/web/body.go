@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -55,10 +56,7 @@ func parseFault(err error) error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &wrong):
-		where := wrong.Field
-		if where == "" {
-			where = "the request body"
-		}
+		where := cmp.Or(wrong.Field, "the request body")
 		return fault.Wrap(err, fault.Unprocessable, "%s must be %s, not %s", where, kindName(wrong), wrong.Value)
 	case errors.As(err, &syntax):
 		return fault.Wrap(err, fault.MessageParse, "Request invalid due to parse error: the JSON is broken at byte %d",

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"time"
@@ -35,9 +36,7 @@ func (m *Metrics) observe(api, method, route string, status int, d time.Duration
 	if m == nil {
 		return
 	}
-	if status == 0 {
-		status = 200
-	}
+	status = cmp.Or(status, 200)
 	m.requests.WithLabelValues(api, method, route, strconv.Itoa(status)).Observe(d.Seconds())
 }
 
@@ -62,9 +61,7 @@ func endTrace(span *tracing.Span, status int) {
 	if span == nil {
 		return
 	}
-	if status == 0 {
-		status = http.StatusOK
-	}
+	status = cmp.Or(status, http.StatusOK)
 	span.Set(tracing.Int("http.response.status_code", status))
 	span.FailWhen(status >= 500, http.StatusText(status))
 	span.End()

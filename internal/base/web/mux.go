@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -78,10 +79,7 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // withoutSlash returns r, routed by its path without trailing slashes when no
 // route has them. Handlers see the original path.
 func (m *Mux) withoutSlash(r *http.Request) *http.Request {
-	path := r.URL.RawPath
-	if path == "" {
-		path = r.URL.Path
-	}
+	path := cmp.Or(r.URL.RawPath, r.URL.Path)
 	short := strings.TrimRight(path, "/")
 	if m.strict || short == path || short == "" || m.chi.Match(chi.NewRouteContext(), r.Method, path) {
 		return r

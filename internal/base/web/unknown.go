@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -116,9 +117,7 @@ func fieldsOf(t reflect.Type) (map[string]reflect.Type, []string) {
 		if f.Anonymous || !f.IsExported() || name == "-" {
 			continue
 		}
-		if name == "" {
-			name = f.Name
-		}
+		name = cmp.Or(name, f.Name)
 		fields[strings.ToLower(name)] = f.Type
 		names = append(names, name)
 	}

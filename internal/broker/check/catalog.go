@@ -114,27 +114,20 @@ func (r *runner) access() {
 		r.check(secAuth, "requests without credentials are rejected",
 			func(p *probe) { p.skip("no credentials were given, so none are expected") })
 	} else {
-		r.check(secAuth, "requests without credentials are rejected", func(p *probe) {
-			c := catalogCall()
-			c.user, c.password = &none, &none
-			if a := p.do(c); a.status != http.StatusUnauthorized {
-				p.fail("status %d, want 401 Unauthorized", a.status)
-			}
-		})
-		r.check(secAuth, "a wrong password is rejected", func(p *probe) {
-			c := catalogCall()
-			c.password = &wrong
-			if a := p.do(c); a.status != http.StatusUnauthorized {
-				p.fail("status %d, want 401 Unauthorized", a.status)
-			}
-		})
-		r.check(secAuth, "a wrong password is rejected for changes", func(p *probe) {
-			c := call{method: http.MethodDelete, path: "/v2/service_instances/" + newID(), query: url.Values{"service_id": {"x"},
-				"plan_id": {"x"}}, password: &wrong}
-			if a := p.do(c); a.status != http.StatusUnauthorized {
-				p.fail("status %d, want 401 Unauthorized", a.status)
-			}
-		})
+		unauthorized := func(what string, c call, user, password *string) {
+			c.user, c.password = user, password
+			r.check(secAuth, what, func(p *probe) {
+				if a := p.do(c); a.status != http.StatusUnauthorized {
+					p.fail("status %d, want 401 Unauthorized", a.status)
+				}
+			})
+		}
+		unauthorized("requests without credentials are rejected", catalogCall(), &none, &none)
+		unauthorized("a wrong password is rejected", catalogCall(), nil, &wrong)
+		unauthorized("a wrong password is rejected for changes", call{
+			method: http.MethodDelete, path: "/v2/service_instances/" + newID(),
+			query: url.Values{"service_id": {"x"}, "plan_id": {"x"}},
+		}, nil, &wrong)
 	}
 	r.check(secVersion, "a version that is not 2.x is rejected", func(p *probe) {
 		c := catalogCall()

@@ -8,5 +8,5 @@
 //
 // It must not depend on the broker it checks.
 //
-// Imports: the standard library only.
+// Imports: base/background.
 package check

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -49,9 +50,7 @@ func put(path string, body any) call { return call{method: http.MethodPut, path:
 
 func async(c call) call {
 	query := url.Values{"accepts_incomplete": {"true"}}
-	for k, v := range c.query {
-		query[k] = v
-	}
+	maps.Copy(query, c.query)
 	c.query = query
 	return c
 }

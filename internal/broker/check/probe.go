@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -14,6 +15,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"ingot/internal/base/background"
 )
 
 // Version is the version of the API.
@@ -56,12 +59,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Client == nil {
 		o.Client = &http.Client{Timeout: 5 * time.Minute}
 	}
-	if o.Poll == 0 {
-		o.Poll = time.Second
-	}
-	if o.Patience == 0 {
-		o.Patience = 10 * time.Minute
-	}
+	o.Poll = cmp.Or(o.Poll, time.Second)
+	o.Patience = cmp.Or(o.Patience, 10*time.Minute)
 	r := &runner{ctx: ctx, o: o, base: strings.TrimRight(o.URL, "/"), report: &Report{URL: o.URL, Version: Version,
 		Began: time.Now().UTC()}}
 	if err := r.reachable(); err != nil {
@@ -292,9 +291,7 @@ func (p *probe) poll(path string, s subject, operation string) string {
 		if after, err := time.ParseDuration(a.header.Get("Retry-After") + "s"); err == nil && after > 0 {
 			wait = min(after, time.Minute)
 		}
-		select {
-		case <-time.After(wait):
-		case <-p.r.ctx.Done():
+		if !background.Sleep(p.r.ctx, wait) {
 			p.fail("interrupted")
 		}
 	}

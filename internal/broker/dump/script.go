@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -106,12 +107,7 @@ func (s *Script) follows() bool {
 		return errors.Is(err, io.EOF)
 	}
 	s.ahead = line
-	for _, begin := range following {
-		if bytes.HasPrefix(line, begin) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(following, func(begin []byte) bool { return bytes.HasPrefix(line, begin) })
 }
 
 // line returns a line with its end.

@@ -92,25 +92,14 @@ func (s *Store) Shared() bool { return s.db.Shared() }
 
 // view runs read in a read-only transaction.
 func view[T any](ctx context.Context, s *Store, read func(*db.Tx) (T, error)) (T, error) {
-	return within(ctx, s.db.View, read)
+	v, err := db.Within(ctx, s.db.View, read)
+	return v, meaning(err)
 }
 
 // update runs change in a transaction and returns its result.
 func update[T any](ctx context.Context, s *Store, change func(*db.Tx) (T, error)) (T, error) {
-	return within(ctx, s.db.Update, change)
-}
-
-func within[T any](ctx context.Context, run func(context.Context, func(*db.Tx) error) error,
-	fn func(*db.Tx) (T, error)) (T, error) {
-	var v, none T
-	err := run(ctx, func(tx *db.Tx) (err error) {
-		v, err = fn(tx)
-		return err
-	})
-	if err != nil {
-		return none, meaning(err)
-	}
-	return v, nil
+	v, err := db.Within(ctx, s.db.Update, change)
+	return v, meaning(err)
 }
 
 // write is like update for a change without a result.

@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -71,9 +72,7 @@ func unknownBuildpack(tx platform.Tx, name string) error {
 
 // CheckLifecycle gives a lifecycle its defaults and refuses what we cannot do.
 func (p *Platform) CheckLifecycle(tx platform.Tx, l *platform.Lifecycle) error {
-	if l.Type == "" {
-		l.Type = platform.LifecycleBuildpack
-	}
+	l.Type = cmp.Or(l.Type, platform.LifecycleBuildpack)
 	switch {
 	case l.Type == platform.LifecycleDocker && l.Stack == "" && len(l.Buildpacks) == 0:
 		return nil
@@ -83,9 +82,7 @@ func (p *Platform) CheckLifecycle(tx platform.Tx, l *platform.Lifecycle) error {
 	case l.Type != platform.LifecycleBuildpack:
 		return fault.Invalid("Lifecycle type '" + l.Type + "' is not supported by this platform; use 'buildpack' or 'docker'")
 	}
-	if l.Stack == "" {
-		l.Stack = p.Stack
-	}
+	l.Stack = cmp.Or(l.Stack, p.Stack)
 	if n, err := tx.Stacks().Count(platform.Where("name", l.Stack)); err != nil {
 		return err
 	} else if n == 0 {

@@ -1,7 +1,9 @@
 package actions
 
 import (
+	"cmp"
 	"errors"
+	"maps"
 
 	"github.com/google/uuid"
 
@@ -262,9 +264,7 @@ func forgetDeployments(tx platform.Tx, app *platform.App) error {
 
 // deployDroplet assigns the droplet of a deployment to the app.
 func (p *Platform) deployDroplet(tx platform.Tx, by Actor, app *platform.App, d *platform.Deployment) error {
-	if d.DropletGUID == "" {
-		d.DropletGUID = app.DropletGUID
-	}
+	d.DropletGUID = cmp.Or(d.DropletGUID, app.DropletGUID)
 	if d.DropletGUID == "" {
 		return fault.Invalid("Invalid droplet. Please specify a droplet in the request or set a current droplet for the app.")
 	}
@@ -325,9 +325,7 @@ func (p *Platform) recordDeployment(tx platform.Tx, what string, by Actor, app *
 	if d.RolledBackTo > 0 {
 		all["type"] = "rollback"
 	}
-	for k, v := range data {
-		all[k] = v
-	}
+	maps.Copy(all, data)
 	return p.RecordApp(tx, "audit.app.deployment."+what, by, app, all)
 }
 

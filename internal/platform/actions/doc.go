@@ -10,6 +10,6 @@
 // The caller authorizes the user first. The package must not import the API or
 // implementations of the store and the engine.
 //
-// Imports: base/fault, base/safedial, base/suggest, base/tracing, platform,
-// platform/instance/initproto, github.com/google/uuid.
+// Imports: base/db, base/fault, base/safedial, base/suggest, base/tracing,
+// platform, platform/instance/initproto, github.com/google/uuid.
 package actions

@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"cmp"
 	"maps"
 
 	"ingot/internal/base/fault"
@@ -81,9 +82,7 @@ func (p *Platform) DropletRefused(tx platform.Tx, d *platform.Droplet, why strin
 }
 
 func (p *Platform) updateUploaded(tx platform.Tx, d *platform.Droplet) error {
-	if d.Stack == "" {
-		d.Stack = p.Stack
-	}
+	d.Stack = cmp.Or(d.Stack, p.Stack)
 	return tx.Droplets().Update(d)
 }
 

@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"cmp"
 	"time"
 
 	"ingot/internal/platform"
@@ -52,10 +53,7 @@ func (m *metered) processEvents() error {
 		if err := ignoreMissing(err); err != nil {
 			return err
 		}
-		one := after
-		if one == nil {
-			one = before
-		}
+		one := cmp.Or(after, before)
 		if one == nil {
 			continue // created and deleted
 		}
@@ -88,10 +86,7 @@ func processEvent(e platform.AppUsageEvent, before, after *platform.Process, was
 	if wasStarted == isStarted && (!isStarted || same) {
 		return nil
 	}
-	one := after
-	if one == nil {
-		one = before
-	}
+	one := cmp.Or(after, before)
 	e.State = platform.UsageStopped
 	if isStarted {
 		e.State = platform.UsageStarted
@@ -120,10 +115,7 @@ func (m *metered) buildEvents() error {
 		default:
 			states = []platform.UsageState{platform.UsageStagingStopped}
 		}
-		one := after
-		if one == nil {
-			one = before
-		}
+		one := cmp.Or(after, before)
 		for _, state := range states {
 			place, err := m.place(one.AppGUID)
 			if err != nil {
@@ -158,9 +150,7 @@ func (m *metered) taskEvents() error {
 		case before != nil:
 			state, previous = platform.UsageTaskStopped, before.State
 		}
-		if one == nil {
-			one = before
-		}
+		one = cmp.Or(one, before)
 		place, err := m.place(one.AppGUID)
 		if err != nil {
 			return err

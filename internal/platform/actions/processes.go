@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -141,10 +142,7 @@ func PortsOf(tx platform.Tx, process *platform.Process, fallback int) ([]int, er
 	}
 	var ports []int
 	for _, d := range mapped {
-		port := d.Port
-		if port == 0 {
-			port = fallback
-		}
+		port := cmp.Or(d.Port, fallback)
 		if !slices.Contains(ports, port) {
 			ports = append(ports, port)
 		}

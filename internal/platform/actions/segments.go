@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -177,10 +178,7 @@ func orNothing(guid string) any {
 // SegmentOf returns the name of the isolation segment that apps of a space run in;
 // empty means the shared one.
 func SegmentOf(tx platform.Tx, s *platform.Space, o *platform.Organization) (string, error) {
-	guid := s.SegmentGUID
-	if guid == "" {
-		guid = o.SegmentGUID
-	}
+	guid := cmp.Or(s.SegmentGUID, o.SegmentGUID)
 	if guid == "" || guid == platform.SharedSegmentGUID {
 		return "", nil
 	}

@@ -2,6 +2,7 @@ package actions
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -196,9 +197,7 @@ func (b *bound) files(to map[string][]byte) error {
 				"switch off the feature %s", dir, platform.FeatureServiceBindingK8s)
 	}
 	content := map[string]any{}
-	for k, v := range b.binding.Credentials {
-		content[k] = v
-	}
+	maps.Copy(content, b.binding.Credentials)
 	own := b.entry()
 	for _, k := range []string{"binding_guid", "binding_name", "instance_guid", "instance_name", "label", "name", "plan",
 		"syslog_drain_url", "tags", "volume_mounts"} {

@@ -3,6 +3,7 @@ package actions
 import (
 	"context"
 
+	"ingot/internal/base/db"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 )
@@ -59,10 +60,6 @@ func standing(tx platform.Tx, c platform.Caller, orgGUID string, held platform.C
 func SeesApp(ctx context.Context, store platform.Store, c platform.Caller, appGUID string) (bool, error) {
 	q := platform.Where("guid", appGUID)
 	q.Reader = c.Reader()
-	var n int
-	err := store.View(ctx, func(tx platform.Tx) (err error) {
-		n, err = tx.Apps().Count(q)
-		return err
-	})
+	n, err := db.Within(ctx, store.View, func(tx platform.Tx) (int, error) { return tx.Apps().Count(q) })
 	return n > 0, err
 }

@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,9 +105,7 @@ func New(c Config) *Alerter {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return &Alerter{c: c}
 }
 
@@ -119,15 +118,8 @@ func (a *Alerter) Start(ctx context.Context) error {
 			}
 		}
 		spawn(func() {
-			tick := time.NewTicker(a.c.Look)
-			defer tick.Stop()
-			for {
+			for alive := true; alive; alive = background.Sleep(work, a.c.Look) {
 				a.Pass(work)
-				select {
-				case <-work.Done():
-					return
-				case <-tick.C:
-				}
 			}
 		})
 		return nil

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -29,12 +30,8 @@ const (
 // No call takes longer than most; grace is how long it may then take to return. Zero means
 // the defaults.
 func Watched(e Engine, most, grace time.Duration) Engine {
-	if most == 0 {
-		most = startTime + collectTime
-	}
-	if grace == 0 {
-		grace = hungGrace
-	}
+	most = cmp.Or(most, startTime+collectTime)
+	grace = cmp.Or(grace, hungGrace)
 	return watched{e, most, grace}
 }
 

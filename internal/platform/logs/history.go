@@ -46,20 +46,10 @@ func NewHistory(access Access) *History {
 
 // Start starts to measure.
 func (h *History) Start(ctx context.Context) error {
-	return h.part.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		spawn(func() {
-			look := time.NewTicker(gaugeEvery)
-			defer look.Stop()
-			for {
-				select {
-				case now := <-look.C:
-					h.measure(work, now)
-				case <-work.Done():
-					return
-				}
-			}
-		})
-		return nil
+	return h.part.Run(ctx, func(work context.Context) {
+		for now := range background.Ticks(work, gaugeEvery, nil) {
+			h.measure(work, now)
+		}
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"ingot/internal/base/background"
 	"ingot/internal/platform"
 )
 
@@ -160,8 +161,5 @@ func (h *Hose) take(entries []platform.LogLine) {
 	h.dropped += lost
 	h.mu.Unlock()
 	h.readers.dropped.Add(lost)
-	select {
-	case h.wake <- struct{}{}:
-	default:
-	}
+	background.Kick(h.wake)
 }

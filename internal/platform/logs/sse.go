@@ -118,7 +118,7 @@ func (a *api) follow(ctx context.Context, s *eventStream, t Tail) {
 			err = s.comment("")
 		case err == nil:
 			if err = s.batch(b); err == nil && len(b.Entries) < BatchLines/2 {
-				pause(ctx, lull)
+				background.Sleep(ctx, lull)
 			}
 		case errors.Is(err, context.DeadlineExceeded):
 			s.end("the access token has expired: get a new one and go on from the last id", true)
@@ -130,15 +130,6 @@ func (a *api) follow(ctx context.Context, s *eventStream, t Tail) {
 		if err != nil {
 			return
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }
 

@@ -199,7 +199,7 @@ func (a *api) sendEnvelopes(ctx context.Context, p *envelopeWriter, hose *Hose) 
 		switch {
 		case err == nil:
 			if err = p.lines(ctx, entries, dropped); err == nil && len(entries) < streamBatch {
-				pause(ctx, lull)
+				background.Sleep(ctx, lull)
 			}
 			if p.want.log {
 				sent = time.Now()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"ingot/internal/base/db"
@@ -74,7 +73,7 @@ func (c column[T]) key() column[T] {
 		if err != nil {
 			return nil, err
 		}
-		return lower(v.(string)), nil
+		return db.Lower(v.(string)), nil
 	}}
 }
 
@@ -219,14 +218,4 @@ func asBool(src any) (bool, error) {
 		return v != 0, nil
 	}
 	return false, fmt.Errorf("boolean column holds %T", src)
-}
-
-// lower is the text by which names are compared: with A to Z as a to z.
-func lower(s string) string {
-	return strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			return r + ('a' - 'A')
-		}
-		return r
-	}, s)
 }

@@ -89,10 +89,8 @@ func (s *Store) PurgeJobs(ctx context.Context, before time.Time) error {
 	const purge = `DELETE FROM platform_jobs WHERE guid IN (SELECT guid FROM platform_jobs
 		WHERE state IN ('COMPLETE', 'FAILED') AND updated_at < ? ORDER BY updated_at LIMIT ?)`
 	for {
-		var n int64
-		err := s.db.Update(ctx, func(tx *db.Tx) (err error) {
-			n, err = tx.Exec(purge, db.Nanos(before), purgeBatch)
-			return err
+		n, err := db.Within(ctx, s.db.Update, func(tx *db.Tx) (int64, error) {
+			return tx.Exec(purge, db.Nanos(before), purgeBatch)
 		})
 		if err != nil || n < purgeBatch {
 			return err

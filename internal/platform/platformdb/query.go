@@ -1,6 +1,7 @@
 package platformdb
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -73,9 +74,7 @@ func skipped(q platform.Query) int {
 // overlap nor leave gaps.
 func (t *table[T]) order(q platform.Query) (string, error) {
 	name, direction := q.Order, ""
-	if name == "" {
-		name = "created_at"
-	}
+	name = cmp.Or(name, "created_at")
 	f, err := t.field(name)
 	if err != nil {
 		return "", err
@@ -312,7 +311,7 @@ func (k kind) value(v any) (_ any, possible bool, _ error) {
 		}
 		possible = storable(s)
 		if k == folded {
-			s = lower(s)
+			s = db.Lower(s)
 		}
 		return s, possible, nil
 	case number:

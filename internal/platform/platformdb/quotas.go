@@ -12,10 +12,7 @@ var organizationQuotas = define(table[platform.OrganizationQuota]{
 		object("limits", func(q *platform.OrganizationQuota) *platform.Limits { return &q.Limits }),
 	},
 	virtual: map[string]field{
-		"organization_guid": {
-			kind: exact, sql: "o.guid",
-			within: "t.guid IN (SELECT o.quota_guid FROM platform_organizations o WHERE {})",
-		},
+		"organization_guid": through("guid", "o.guid", "o.quota_guid FROM platform_organizations o"),
 	},
 })
 
@@ -28,10 +25,7 @@ var spaceQuotas = define(table[platform.SpaceQuota]{
 		object("limits", func(q *platform.SpaceQuota) *platform.Limits { return &q.Limits }),
 	},
 	virtual: map[string]field{
-		"space_guid": {
-			kind: exact, sql: "s.guid",
-			within: "t.guid IN (SELECT s.quota_guid FROM platform_spaces s WHERE {})",
-		},
+		"space_guid": through("guid", "s.guid", "s.quota_guid FROM platform_spaces s"),
 	},
 	// All of the organizations that he manages, and those of his spaces.
 	visible: "t.organization_guid IN (" + organizationsFor(platform.ReadSpaceQuotas) + `)

@@ -14,10 +14,8 @@ var domains = define(table[platform.Domain]{
 			func(d *platform.Domain) *[]string { return &d.SharedOrgs }),
 	},
 	virtual: map[string]field{
-		"shared_organization_guid": {
-			kind: exact, sql: "x.organization_guid",
-			within: "t.guid IN (SELECT x.domain_guid FROM platform_domain_organizations x WHERE {})",
-		},
+		"shared_organization_guid": through("guid", "x.organization_guid",
+			"x.domain_guid FROM platform_domain_organizations x"),
 		// Those that its routes can use: for all, its own, and shared with it. The
 		// name is meant to be t's in the first place and x's in the second.
 		"visible_in_organization_guid": {
@@ -45,15 +43,11 @@ var routes = define(table[platform.Route]{
 	},
 	virtual: map[string]field{
 		"organization_guid": orgOfSpace,
-		"shared_space_guid": {
-			kind: exact, sql: "x.space_guid",
-			within: "t.guid IN (SELECT x.route_guid FROM platform_route_spaces x WHERE {})",
+		"shared_space_guid": through("guid", "x.space_guid", "x.route_guid FROM platform_route_spaces x"),
+		"app_guid":          through("guid", "d.app_guid", "d.route_guid FROM platform_destinations d"),
+		"unmapped": {
+			kind: boolean, sql: "NOT EXISTS (SELECT 1 FROM platform_destinations d WHERE d.route_guid = t.guid)",
 		},
-		"app_guid": {
-			kind: exact, sql: "d.app_guid",
-			within: "t.guid IN (SELECT d.route_guid FROM platform_destinations d WHERE {})",
-		},
-		"unmapped": {kind: boolean, sql: "NOT EXISTS (SELECT 1 FROM platform_destinations d WHERE d.route_guid = t.guid)"},
 	},
 	visible: inVisibleSpaces + " OR t.guid IN (" + routesSharedVisible + ")",
 })
@@ -71,19 +65,10 @@ var destinations = define(table[platform.Destination]{
 	},
 	virtual: map[string]field{
 		// Of the route, not of the app.
-		"space_guid": {
-			kind: exact, sql: "rt.space_guid",
-			within: "t.route_guid IN (SELECT rt.guid FROM platform_routes rt WHERE {})",
-		},
-		"organization_guid": {
-			kind: exact, sql: "s.organization_guid",
-			within: "t.route_guid IN (SELECT rt.guid FROM platform_spaces s JOIN platform_routes rt ON rt.space_guid = s.guid " +
-				"WHERE {})",
-		},
-		"domain_guid": {
-			kind: exact, sql: "rt.domain_guid",
-			within: "t.route_guid IN (SELECT rt.guid FROM platform_routes rt WHERE {})",
-		},
+		"space_guid": through("route_guid", "rt.space_guid", "rt.guid FROM platform_routes rt"),
+		"organization_guid": through("route_guid", "s.organization_guid",
+			"rt.guid FROM platform_spaces s JOIN platform_routes rt ON rt.space_guid = s.guid"),
+		"domain_guid": through("route_guid", "rt.domain_guid", "rt.guid FROM platform_routes rt"),
 	},
 	visible: "t.route_guid IN (" + routesInVisible + ") OR t.route_guid IN (" + routesSharedVisible + ")",
 })

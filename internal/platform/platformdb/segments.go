@@ -12,20 +12,15 @@ var isolationSegments = define(table[platform.IsolationSegment]{
 			func(s *platform.IsolationSegment) *[]string { return &s.Orgs }),
 	},
 	virtual: map[string]field{
-		"organization_guid": {
-			kind: exact, sql: "x.organization_guid",
-			within: "t.guid IN (SELECT x.segment_guid FROM platform_segment_organizations x WHERE {})",
-		},
+		"organization_guid": through("guid", "x.organization_guid",
+			"x.segment_guid FROM platform_segment_organizations x"),
 	},
 	visible: "t.guid IN (SELECT x.segment_guid FROM platform_segment_organizations x WHERE x.organization_guid IN (" +
 		visibleOrganizations + "))",
 })
 
 // entitledTo finds the organizations of a segment.
-var entitledTo = field{
-	kind: exact, sql: "x.segment_guid",
-	within: "t.guid IN (SELECT x.organization_guid FROM platform_segment_organizations x WHERE {})",
-}
+var entitledTo = through("guid", "x.segment_guid", "x.organization_guid FROM platform_segment_organizations x")
 
 func (x *transaction) IsolationSegments() platform.Repo[platform.IsolationSegment] {
 	return repoOf(x, isolationSegments)

@@ -70,10 +70,7 @@ var serviceOfferings = define(table[platform.ServiceOffering]{
 		object("catalog_metadata", func(o *platform.ServiceOffering) *map[string]any { return &o.CatalogMetadata }),
 	},
 	virtual: map[string]field{
-		"broker_name": {
-			kind: exact, sql: "b.name",
-			within: "t.broker_guid IN (SELECT b.guid FROM platform_service_brokers b WHERE {})",
-		},
+		"broker_name": through("broker_guid", "b.name", "b.guid FROM platform_service_brokers b"),
 		"usable_in_space_guid": {
 			kind: exact, sql: "s.guid",
 			within: `t.guid IN (SELECT p.offering_guid FROM platform_service_plans p, platform_spaces s WHERE {} AND ` +
@@ -112,26 +109,13 @@ var servicePlans = define(table[platform.ServicePlan]{
 		object("schemas", func(p *platform.ServicePlan) *map[string]any { return &p.Schemas }),
 	},
 	virtual: map[string]field{
-		"offering_name": {
-			kind: exact, sql: "o.name",
-			within: "t.offering_guid IN (SELECT o.guid FROM platform_service_offerings o WHERE {})",
-		},
-		"broker_guid": {
-			kind: exact, sql: "o.broker_guid",
-			within: "t.offering_guid IN (SELECT o.guid FROM platform_service_offerings o WHERE {})",
-		},
-		"broker_name": {
-			kind: exact, sql: "b.name",
-			within: `t.offering_guid IN (SELECT o.guid FROM platform_service_brokers b JOIN platform_service_offerings o ON o.broker_guid = b.guid WHERE {})`,
-		},
-		"shown_organization_guid": {
-			kind: exact, sql: "v.organization_guid",
-			within: "t.guid IN (SELECT v.plan_guid FROM platform_service_plan_organizations v WHERE {})",
-		},
-		"instance_guid": {
-			kind: exact, sql: "i.guid",
-			within: "t.guid IN (SELECT i.plan_guid FROM platform_service_instances i WHERE {})",
-		},
+		"offering_name": through("offering_guid", "o.name", "o.guid FROM platform_service_offerings o"),
+		"broker_guid":   through("offering_guid", "o.broker_guid", "o.guid FROM platform_service_offerings o"),
+		"broker_name": through("offering_guid", "b.name",
+			"o.guid FROM platform_service_brokers b JOIN platform_service_offerings o ON o.broker_guid = b.guid"),
+		"shown_organization_guid": through("guid", "v.organization_guid",
+			"v.plan_guid FROM platform_service_plan_organizations v"),
+		"instance_guid": through("guid", "i.guid", "i.plan_guid FROM platform_service_instances i"),
 		"usable_in_space_guid": {
 			kind: exact, sql: "s.guid",
 			within: "t.guid IN (SELECT p.guid FROM platform_service_plans p, platform_spaces s WHERE {} AND " + usableIn + ")",
@@ -172,23 +156,12 @@ var serviceInstances = define(table[platform.ServiceInstance]{
 			within: "(t.guid IN (SELECT i.guid FROM platform_service_instances i WHERE {}) OR t.guid IN (SELECT " +
 				"x.instance_guid FROM platform_service_instance_spaces x WHERE {}))",
 		},
-		"shared_space_guid": {
-			kind: exact, sql: "x.space_guid",
-			within: "t.guid IN (SELECT x.instance_guid FROM platform_service_instance_spaces x WHERE {})",
-		},
-		"plan_name": {
-			kind: exact, sql: "p.name",
-			within: "t.plan_guid IN (SELECT p.guid FROM platform_service_plans p WHERE {})",
-		},
-		"offering_guid": {
-			kind: exact, sql: "p.offering_guid",
-			within: "t.plan_guid IN (SELECT p.guid FROM platform_service_plans p WHERE {})",
-		},
-		"broker_guid": {
-			kind: exact, sql: "o.broker_guid",
-			within: "t.plan_guid IN (SELECT p.guid FROM platform_service_offerings o JOIN platform_service_plans p ON " +
-				"p.offering_guid = o.guid WHERE {})",
-		},
+		"shared_space_guid": through("guid", "x.space_guid",
+			"x.instance_guid FROM platform_service_instance_spaces x"),
+		"plan_name":     through("plan_guid", "p.name", "p.guid FROM platform_service_plans p"),
+		"offering_guid": through("plan_guid", "p.offering_guid", "p.guid FROM platform_service_plans p"),
+		"broker_guid": through("plan_guid", "o.broker_guid",
+			"p.guid FROM platform_service_offerings o JOIN platform_service_plans p ON p.offering_guid = o.guid"),
 	},
 	visible: inVisibleSpaces + " OR t.guid IN (" + instancesSharedVisible + ")",
 })
@@ -227,29 +200,15 @@ var serviceBindings = define(table[platform.ServiceBinding]{
 			kind: folded, sql: "a.name_key",
 			within: "t.app_guid IN (SELECT a.guid FROM platform_apps a WHERE {})",
 		},
-		"instance_name": {
-			kind: exact, sql: "i.name",
-			within: "t.instance_guid IN (SELECT i.guid FROM platform_service_instances i WHERE {})",
-		},
-		"plan_guid": {
-			kind: exact, sql: "i.plan_guid",
-			within: "t.instance_guid IN (SELECT i.guid FROM platform_service_instances i WHERE {})",
-		},
-		"plan_name": {
-			kind: exact, sql: "p.name",
-			within: "t.instance_guid IN (SELECT i.guid FROM platform_service_plans p JOIN platform_service_instances i ON " +
-				"i.plan_guid = p.guid WHERE {})",
-		},
-		"offering_guid": {
-			kind: exact, sql: "p.offering_guid",
-			within: "t.instance_guid IN (SELECT i.guid FROM platform_service_plans p JOIN platform_service_instances i ON " +
-				"i.plan_guid = p.guid WHERE {})",
-		},
-		"offering_name": {
-			kind: exact, sql: "o.name",
-			within: `t.instance_guid IN (SELECT i.guid FROM platform_service_offerings o JOIN platform_service_plans p ON p.offering_guid = o.guid
-				JOIN platform_service_instances i ON i.plan_guid = p.guid WHERE {})`,
-		},
+		"instance_name": through("instance_guid", "i.name", "i.guid FROM platform_service_instances i"),
+		"plan_guid":     through("instance_guid", "i.plan_guid", "i.guid FROM platform_service_instances i"),
+		"plan_name": through("instance_guid", "p.name",
+			"i.guid FROM platform_service_plans p JOIN platform_service_instances i ON i.plan_guid = p.guid"),
+		"offering_guid": through("instance_guid", "p.offering_guid",
+			"i.guid FROM platform_service_plans p JOIN platform_service_instances i ON i.plan_guid = p.guid"),
+		"offering_name": through("instance_guid", "o.name",
+			`i.guid FROM platform_service_offerings o JOIN platform_service_plans p ON p.offering_guid = o.guid
+				JOIN platform_service_instances i ON i.plan_guid = p.guid`),
 	},
 	visible: inVisibleSpaces,
 })

@@ -3,7 +3,6 @@ package platformdb
 import (
 	"context"
 	"embed"
-	"io/fs"
 	"sync/atomic"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 var files embed.FS
 
 // Migrations are the tables of this store.
-var Migrations = db.Migrations{Name: "platform", Files: mustSub(files, "migrations")}
+var Migrations = db.EmbeddedMigrations("platform", files)
 
 // SealedColumns are the columns to encrypt again when the server has a new key.
 var SealedColumns = []db.SealedColumn{
@@ -35,14 +34,6 @@ var SealedColumns = []db.SealedColumn{
 	{Table: "platform_env_groups", Key: "name", Column: "variables"},
 	{Table: "platform_secrets", Key: "name", Column: "value"},
 	{Table: "platform_certificates", Key: "name", Column: "value"},
-}
-
-func mustSub(f fs.FS, dir string) fs.FS {
-	sub, err := fs.Sub(f, dir)
-	if err != nil {
-		panic(err) // the folder is named wrongly
-	}
-	return sub
 }
 
 // Store implements platform.Store. It may be used by many goroutines.

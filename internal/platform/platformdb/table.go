@@ -47,6 +47,12 @@ type field struct {
 	unordered bool
 }
 
+// through returns a field of other tables: column is the one of t that is among what is selected
+// from them where sql, their column, matches.
+func through(column, sql, from string) field {
+	return field{kind: exact, sql: sql, within: "t." + column + " IN (SELECT " + from + " WHERE {})"}
+}
+
 // define completes a descriptor.
 func define[T any](t table[T]) *table[T] {
 	t.plural = strings.TrimPrefix(t.name, "platform_")

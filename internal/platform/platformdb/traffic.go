@@ -43,12 +43,10 @@ func (s *Store) AddTraffic(ctx context.Context, more map[string]platform.Traffic
 }
 
 // Traffic returns the requests to instances that servers have added, by guid.
-func (s *Store) Traffic(ctx context.Context, guids ...string) (sums map[string]platform.Traffic, err error) {
-	err = s.db.View(ctx, func(tx *db.Tx) (err error) {
-		sums, err = trafficOf(tx, guids)
-		return err
+func (s *Store) Traffic(ctx context.Context, guids ...string) (map[string]platform.Traffic, error) {
+	return db.Within(ctx, s.db.View, func(tx *db.Tx) (map[string]platform.Traffic, error) {
+		return trafficOf(tx, guids)
 	})
-	return sums, err
 }
 
 func trafficOf(tx *db.Tx, guids []string) (map[string]platform.Traffic, error) {

@@ -66,18 +66,10 @@ func held(permit, all []platform.RoleType) string {
 
 // The ways from a row to its space and organization.
 var (
-	orgOfSpace = field{
-		kind: exact, sql: "s.organization_guid",
-		within: "t.space_guid IN (SELECT s.guid FROM platform_spaces s WHERE {})",
-	}
-	spaceOfApp = field{
-		kind: exact, sql: "a.space_guid",
-		within: "t.app_guid IN (SELECT a.guid FROM platform_apps a WHERE {})",
-	}
-	orgOfApp = field{
-		kind: exact, sql: "s.organization_guid",
-		within: "t.app_guid IN (SELECT a.guid FROM platform_spaces s JOIN platform_apps a ON a.space_guid = s.guid WHERE {})",
-	}
+	orgOfSpace = through("space_guid", "s.organization_guid", "s.guid FROM platform_spaces s")
+	spaceOfApp = through("app_guid", "a.space_guid", "a.guid FROM platform_apps a")
+	orgOfApp   = through("app_guid", "s.organization_guid",
+		"a.guid FROM platform_spaces s JOIN platform_apps a ON a.space_guid = s.guid")
 	// ofApp are the virtual fields of everything that belongs to an app.
 	ofApp = map[string]field{"space_guid": spaceOfApp, "organization_guid": orgOfApp}
 )

@@ -1,6 +1,8 @@
 package services
 
 import (
+	"time"
+
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -44,7 +46,7 @@ func (s *Services) Bind(tx platform.Tx, by actions.Actor, r Bind) (*platform.Ser
 	if err := s.checkBind(tx, r, b); err != nil {
 		return nil, nil, err
 	}
-	now := s.Now()
+	now := time.Now()
 	b.Last = platform.LastOperation{Type: platform.OperationCreate, State: platform.OperationInProgress, Created: now,
 		Updated: now}
 	if r.Instance.Type == platform.ServiceUserProvided {
@@ -191,7 +193,7 @@ func (s *Services) Unbind(tx platform.Tx, by actions.Actor, b *platform.ServiceB
 	if err != nil {
 		return nil, err
 	}
-	now := s.Now()
+	now := time.Now()
 	b.Last = platform.LastOperation{Type: platform.OperationDelete, State: platform.OperationInProgress, Created: now,
 		Updated: now}
 	if err := s.Platform.UpdateBinding(tx, b); err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ingot/internal/base/db"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -107,10 +108,8 @@ func (s *Services) DeleteBroker(tx platform.Tx, by actions.Actor, b *platform.Se
 
 // synchronize reads a broker's catalog and stores what it offers.
 func (s *Services) synchronize(ctx context.Context, job *platform.Job, w *work) error {
-	var broker *platform.ServiceBroker
-	err := s.Store.View(ctx, func(tx platform.Tx) (err error) {
-		broker, err = tx.ServiceBrokers().Get(w.Broker)
-		return err
+	broker, err := db.Within(ctx, s.Store.View, func(tx platform.Tx) (*platform.ServiceBroker, error) {
+		return tx.ServiceBrokers().Get(w.Broker)
 	})
 	if fault.Is(err, fault.NotFound) {
 		return s.commit(ctx, job, func(_ platform.Tx, mine *platform.Job) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"ingot/internal/base/clock"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -153,7 +154,7 @@ func (s *Services) follow(ctx context.Context, job *platform.Job, w *work) error
 			}
 		}
 		if waiting {
-			now := s.steady()
+			now := clock.Steady()
 			if next.Begun.IsZero() || len(next.Children) != len(w.Children) {
 				next.Begun = now
 			}
@@ -187,7 +188,7 @@ func (s *Services) notDeleted(tx platform.Tx, operation string, w *work, why str
 	if err != nil || i.Last.Type == platform.OperationDelete {
 		return ignoreGone(err)
 	}
-	now := s.Now()
+	now := time.Now()
 	i.Last = platform.LastOperation{Type: platform.OperationDelete, State: platform.OperationFailed, Description: why,
 		Created: now, Updated: now}
 	return tx.ServiceInstances().Update(i)

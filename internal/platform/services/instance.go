@@ -61,7 +61,7 @@ func (s *Services) CreateUserProvided(tx platform.Tx, by actions.Actor, i *platf
 	if err := s.checkProvided(tx, i); err != nil {
 		return err
 	}
-	now := s.Now()
+	now := time.Now()
 	i.Last = platform.LastOperation{Type: platform.OperationCreate, State: platform.OperationSucceeded,
 		Description: "Operation succeeded", Created: now, Updated: now}
 	if err := tx.ServiceInstances().Insert(i); err != nil {
@@ -94,7 +94,7 @@ func (s *Services) UpdateUserProvided(tx platform.Tx, by actions.Actor, i *platf
 	for _, b := range bound {
 		tx.Announce(platform.Changes{Routes: []string{b.RouteGUID}}) // it is their route service
 	}
-	now := s.Now()
+	now := time.Now()
 	i.Last = platform.LastOperation{Type: platform.OperationUpdate, State: platform.OperationSucceeded,
 		Description: "Operation succeeded", Created: now, Updated: now}
 	if err := tx.ServiceInstances().Update(i); err != nil {
@@ -182,7 +182,7 @@ func (s *Services) CreateInstance(tx platform.Tx, by actions.Actor, i *platform.
 	if err := actions.PlanAllowed(tx, i.SpaceGUID, parts.plan); err != nil {
 		return nil, nil, err
 	}
-	now := s.Now()
+	now := time.Now()
 	i.Last = platform.LastOperation{Type: platform.OperationCreate, State: platform.OperationInProgress, Created: now,
 		Updated: now}
 	if err := tx.ServiceInstances().Insert(i); err != nil {
@@ -242,7 +242,7 @@ func (s *Services) UpdateInstance(tx platform.Tx, by actions.Actor, i *platform.
 	if err := checkParameters(target.plan.Schemas, c.Parameters, "service_instance", "update"); err != nil {
 		return nil, err
 	}
-	now := s.Now()
+	now := time.Now()
 	i.Last = platform.LastOperation{Type: platform.OperationUpdate, State: platform.OperationInProgress, Created: now,
 		Updated: now}
 	if err := tx.ServiceInstances().Update(i); err != nil {
@@ -332,7 +332,7 @@ func (s *Services) deprovision(tx platform.Tx, by actions.Actor, i *platform.Ser
 	if err != nil {
 		return nil, err
 	}
-	now := s.Now()
+	now := time.Now()
 	i.SharedSpaces = nil
 	i.Last = platform.LastOperation{Type: platform.OperationDelete, State: platform.OperationInProgress, Created: now,
 		Updated: now}

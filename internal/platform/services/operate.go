@@ -1,11 +1,13 @@
 package services
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"time"
 
+	"ingot/internal/base/clock"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/services/osb"
@@ -174,9 +176,7 @@ func (s *Services) operate(ctx context.Context, job *platform.Job, w *work) erro
 	case err != nil:
 		return err
 	}
-	if w.Phase == "" {
-		w.Phase = calling
-	}
+	w.Phase = cmp.Or(w.Phase, calling)
 	r, err := s.ask(ctx, at, w)
 	if ctx.Err() != nil {
 		return ctx.Err() // the step is repeated
@@ -215,7 +215,7 @@ func (s *Services) late(job *platform.Job, w *work) bool {
 		if w.MaxPolling > 0 {
 			most = w.MaxPolling
 		}
-		return s.steady().Sub(w.Begun) > most
+		return clock.Steady().Sub(w.Begun) > most
 	case fetching:
 		return w.Tries >= fetchTries
 	case calling:
@@ -310,7 +310,7 @@ func (s *Services) conclude(ctx context.Context, job *platform.Job, w *work, at 
 		moved := next.Phase != v.next
 		next.Phase = v.next
 		if moved && v.next == polling {
-			next.Begun, next.Operation = s.steady(), r.Operation
+			next.Begun, next.Operation = clock.Steady(), r.Operation
 			if err := s.started(tx, &next, r); err != nil {
 				return err
 			}
@@ -323,7 +323,7 @@ func (s *Services) conclude(ctx context.Context, job *platform.Job, w *work, at 
 				}
 			}
 		}
-		return reschedule(mine, &next, s.steady().Add(s.delay(&next, v, r)))
+		return reschedule(mine, &next, clock.Steady().Add(s.delay(&next, v, r)))
 	})
 }
 

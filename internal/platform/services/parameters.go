@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"ingot/internal/base/db"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/services/osb"
@@ -42,12 +43,8 @@ func (s *Services) BindingParameters(ctx context.Context, i *platform.ServiceIns
 	return out, atOnce(err)
 }
 
-func (s *Services) partsIn(ctx context.Context, i *platform.ServiceInstance) (parts planParts, err error) {
-	err = s.Store.View(ctx, func(tx platform.Tx) (err error) {
-		parts, err = partsOf(tx, i.PlanGUID)
-		return err
-	})
-	return parts, err
+func (s *Services) partsIn(ctx context.Context, i *platform.ServiceInstance) (planParts, error) {
+	return db.Within(ctx, s.Store.View, func(tx platform.Tx) (planParts, error) { return partsOf(tx, i.PlanGUID) })
 }
 
 // atOnce returns the error of a synchronous call to a broker.

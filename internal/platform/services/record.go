@@ -1,6 +1,8 @@
 package services
 
 import (
+	"time"
+
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -87,7 +89,7 @@ func (s *Services) fail(tx platform.Tx, w *work, why string) error {
 	case create, update, remove, rotation:
 	}
 	return s.last(tx, w, func(o *platform.LastOperation) {
-		o.State, o.Description, o.Updated = platform.OperationFailed, why, s.Now()
+		o.State, o.Description, o.Updated = platform.OperationFailed, why, time.Now()
 	})
 }
 
@@ -135,7 +137,7 @@ func (s *Services) succeed(tx platform.Tx, w *work, at *scene, r *result) error 
 	if w.Kind == remove {
 		return s.Platform.RemoveInstance(tx, w.Actor, i, "delete")
 	}
-	i.Last.State, i.Last.Description, i.Last.Updated = platform.OperationSucceeded, r.Description, s.Now()
+	i.Last.State, i.Last.Description, i.Last.Updated = platform.OperationSucceeded, r.Description, time.Now()
 	said(i, r)
 	if w.Kind == create {
 		i.MaintenanceVersion = at.plan.MaintenanceVersion
@@ -174,7 +176,7 @@ func (s *Services) bindingDone(tx platform.Tx, w *work, r *result) error {
 	}
 	b.Credentials, b.SyslogDrainURL, b.RouteServiceURL, b.VolumeMounts = r.binding.Credentials, r.binding.SyslogDrainURL,
 		r.binding.RouteServiceURL, r.binding.VolumeMounts
-	b.Last.State, b.Last.Description, b.Last.Updated = platform.OperationSucceeded, "", s.Now()
+	b.Last.State, b.Last.Description, b.Last.Updated = platform.OperationSucceeded, "", time.Now()
 	if err := s.Platform.UpdateBinding(tx, b); err != nil {
 		return err
 	}

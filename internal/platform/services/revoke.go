@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"ingot/internal/base/clock"
+	"ingot/internal/base/db"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -52,15 +54,14 @@ func (s *Services) applyStep(ctx context.Context, job *platform.Job, w *work) er
 			return s.awaitUnused(tx, mine, &next, row)
 		}
 		next.Phase = calling // a job of an earlier version, after the grace period
-		return reschedule(mine, &next, s.steady())
+		return reschedule(mine, &next, clock.Steady())
 	})
 }
 
 // rotationOf returns the rotation of a job, or nil if it is over or was deleted.
-func (s *Services) rotationOf(ctx context.Context, w *work) (row *platform.CredentialRotation, err error) {
-	err = s.Store.View(ctx, func(tx platform.Tx) (err error) {
-		row, err = tx.CredentialRotations().Get(w.Rotation)
-		return err
+func (s *Services) rotationOf(ctx context.Context, w *work) (*platform.CredentialRotation, error) {
+	row, err := db.Within(ctx, s.Store.View, func(tx platform.Tx) (*platform.CredentialRotation, error) {
+		return tx.CredentialRotations().Get(w.Rotation)
 	})
 	if err != nil || row.State.Over() {
 		return nil, ignoreGone(err)
@@ -112,15 +113,15 @@ func (s *Services) awaitUnused(tx platform.Tx, mine *platform.Job, next *work, r
 				return err
 			}
 		}
-		return reschedule(mine, next, s.steady().Add(longestWait))
+		return reschedule(mine, next, clock.Steady().Add(longestWait))
 	}
 	grace := time.Duration(row.GraceSeconds) * time.Second
-	row.State, row.Waits, row.RevokeAt = platform.RotationGrace, nil, s.Now().Add(grace)
+	row.State, row.Waits, row.RevokeAt = platform.RotationGrace, nil, time.Now().Add(grace)
 	if err := tx.CredentialRotations().Update(row); err != nil {
 		return err
 	}
 	next.Phase = calling
-	return reschedule(mine, next, s.steady().Add(grace))
+	return reschedule(mine, next, clock.Steady().Add(grace))
 }
 
 // untold reports whether it has to be decided how an app gets its new credentials.
@@ -245,7 +246,7 @@ func (s *Services) revoked(tx platform.Tx, w *work) error {
 	if err != nil {
 		return ignoreGone(err)
 	}
-	row.State, row.RevokeAt = platform.RotationRevoked, s.Now()
+	row.State, row.RevokeAt = platform.RotationRevoked, time.Now()
 	if err := tx.CredentialRotations().Update(row); err != nil {
 		return err
 	}

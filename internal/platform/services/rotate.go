@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ingot/internal/base/clock"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -120,7 +121,7 @@ func (s *Services) rotateBinding(tx platform.Tx, by actions.Actor, r Rotate, par
 	if err := tx.CredentialRotations().Insert(row); err != nil {
 		return err
 	}
-	now := s.Now()
+	now := time.Now()
 	b.Last = platform.LastOperation{Type: platform.OperationUpdate, State: platform.OperationInProgress, Created: now,
 		Updated: now}
 	if err := s.Platform.UpdateBinding(tx, b); err != nil {
@@ -189,7 +190,7 @@ func (s *Services) awaitRotations(ctx context.Context, job *platform.Job, w *wor
 			case row.State == platform.RotationCreating, row.State == platform.RotationApplying && row.Method == "":
 				next := *w
 				next.Tries++
-				return reschedule(mine, &next, s.steady().Add(pause(next.Tries, requestPoll, maxRequestPoll)))
+				return reschedule(mine, &next, clock.Steady().Add(pause(next.Tries, requestPoll, maxRequestPoll)))
 			case row.State == platform.RotationFailed:
 				errs = append(errs, platform.JobError{Code: s.Number(fault.BadBroker), Title: "CF-" + string(fault.BadBroker),
 					Detail: row.Description})
@@ -267,7 +268,7 @@ func (s *Services) rotated(tx platform.Tx, w *work, r *result) error {
 	b.Credentials, b.SyslogDrainURL, b.RouteServiceURL, b.VolumeMounts = r.binding.Credentials, r.binding.SyslogDrainURL,
 		r.binding.RouteServiceURL, r.binding.VolumeMounts
 	b.BrokerID = row.NewID
-	b.Last.State, b.Last.Description, b.Last.Updated = platform.OperationSucceeded, "", s.Now()
+	b.Last.State, b.Last.Description, b.Last.Updated = platform.OperationSucceeded, "", time.Now()
 	if err := s.Platform.UpdateBinding(tx, b); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,18 +22,13 @@ import (
 	"ingot/internal/platform/services/osb"
 )
 
-// Signals notifies other parts of changes. Its methods do not block.
-type Signals interface {
-	AppsChanged(guids ...string)
-}
-
 // Config configures Services. Zero durations and limits mean the defaults.
 type Config struct {
 	Store    platform.Store
 	Platform *actions.Platform
-	Signals  Signals
-	Log      *slog.Logger
-	Now      func() time.Time
+	// Signals notifies other parts of changed apps, without blocking.
+	Signals interface{ AppsChanged(guids ...string) }
+	Log     *slog.Logger
 	// Number returns Cloud Foundry's number of an error code.
 	Number func(fault.Code) int
 	// Dashboards stores the OAuth clients of brokers' dashboards; nil means that none
@@ -71,7 +67,6 @@ type Config struct {
 // background.Service.
 type Services struct {
 	Config
-	steady func() time.Time // for due times and leases of jobs
 	client *osb.Client
 	worker string
 	part   background.Part
@@ -98,19 +93,9 @@ func New(c Config) *Services {
 	def(&c.Lease, 10*time.Second)
 	def(&c.Interval, 2*time.Second)
 	def(&c.Sweep, 2*time.Minute)
-	if c.MaxCalls == 0 {
-		c.MaxCalls = 128
-	}
-	if c.MaxBrokerCalls == 0 {
-		c.MaxBrokerCalls = 8
-	}
-	steady := c.Now
-	if c.Now == nil {
-		c.Now, steady = time.Now, clock.Steady
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.MaxCalls = cmp.Or(c.MaxCalls, 128)
+	c.MaxBrokerCalls = cmp.Or(c.MaxBrokerCalls, 8)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Number == nil {
 		c.Number = func(fault.Code) int { return 10001 }
 	}
@@ -118,7 +103,7 @@ func New(c Config) *Services {
 		c.Worker = uuid.NewString()
 	}
 	return &Services{
-		Config: c, steady: steady, client: osb.New(c.Broker), worker: c.Worker, kicked: make(chan struct{}, 1),
+		Config: c, client: osb.New(c.Broker), worker: c.Worker, kicked: make(chan struct{}, 1),
 		busy: map[string]string{}, waiting: map[string][]chan struct{}{},
 	}
 }
@@ -171,12 +156,7 @@ func (s *Services) Stop() {
 }
 
 // Kick wakes the worker because there is a new job. It does not block.
-func (s *Services) Kick() {
-	select {
-	case s.kicked <- struct{}{}:
-	default:
-	}
-}
+func (s *Services) Kick() { background.Kick(s.kicked) }
 
 // Wait returns when a job is no longer being processed, or when ctx is done. Clients
 // that get the job afterwards find it finished and need not poll.
@@ -243,17 +223,11 @@ func (s *Services) dispatch(ctx context.Context, spawn func(func())) {
 			s.Log.Error("service jobs could not be read", "error", err)
 		}
 		wait := s.Interval
-		if d := next.Sub(s.steady()); !next.IsZero() && d < wait {
+		if d := next.Sub(clock.Steady()); !next.IsZero() && d < wait {
 			wait = max(d, time.Millisecond)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !background.Wait(ctx, wait, s.kicked) {
 			return
-		case <-s.kicked:
-			timer.Stop()
-		case <-timer.C:
 		}
 	}
 }
@@ -263,7 +237,7 @@ const duePage = 200
 // takeDue starts the jobs that are due, as far as the limits allow, and returns when
 // the next one is due.
 func (s *Services) takeDue(ctx context.Context, spawn func(func())) (next time.Time, err error) {
-	now := s.steady()
+	now := clock.Steady()
 	q := platform.Where("state", platform.JobProcessing, platform.JobPolling).
 		And(platform.Cond{Field: "lease", Op: platform.OpLess, Values: []any{now}})
 	q.Order, q.PerPage = "due", duePage
@@ -361,7 +335,7 @@ func (s *Services) release(ctx context.Context, job *platform.Job) {
 	err := s.commit(ctx, job, func(_ platform.Tx, mine *platform.Job) error {
 		mine.Lease, mine.Worker = time.Time{}, ""
 		if !stopping {
-			mine.Due = s.steady().Add(pause(job.Attempt, 100*time.Millisecond, 10*time.Second))
+			mine.Due = clock.Steady().Add(pause(job.Attempt, 100*time.Millisecond, 10*time.Second))
 		}
 		return nil
 	})

@@ -2,7 +2,6 @@ package services
 
 import (
 	"context"
-	"time"
 
 	"ingot/internal/base/background"
 	"ingot/internal/platform"
@@ -13,14 +12,7 @@ import (
 // Whatever stops an instance wakes them in the same transaction; this is for servers of earlier
 // versions that share the store, which do not.
 func (s *Services) sweepRotations(ctx context.Context) {
-	tick := time.NewTicker(s.Sweep)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range background.Ticks(ctx, s.Sweep, nil) {
 		err := background.Do("sweep of rotations", func() error { return s.sweepOnce(ctx) })
 		if err != nil && ctx.Err() == nil {
 			s.Log.Error("rotations of credentials could not be read", "error", err)

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"time"
 
+	"ingot/internal/base/background"
+	"ingot/internal/base/clock"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -106,7 +108,7 @@ func (s *Services) insertJob(tx platform.Tx, operation, resource, guid string, w
 	}
 	j := &platform.Job{
 		Operation: operation, State: platform.JobProcessing, ResourceType: resource, ResourceGUID: guid, Payload: payload,
-		Due: s.steady(), Warnings: warnings,
+		Due: clock.Steady(), Warnings: warnings,
 	}
 	return j, tx.Jobs().Insert(j)
 }
@@ -121,7 +123,7 @@ func (s *Services) claim(ctx context.Context, guid string) (job *platform.Job, e
 		if err != nil {
 			return err
 		}
-		now := s.steady()
+		now := clock.Steady()
 		if !active(j) || j.Lease.After(now) || j.Due.After(now) {
 			return errLost
 		}
@@ -138,16 +140,9 @@ func active(j *platform.Job) bool {
 
 // keepLease renews the lease until ctx is done. It calls lost if that fails.
 func (s *Services) keepLease(ctx context.Context, j *platform.Job, lost func()) {
-	tick := time.NewTicker(s.Lease / 3)
-	defer tick.Stop()
 	until := j.Lease
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		lease := s.steady().Add(s.Lease)
+	for range background.Ticks(ctx, s.Lease/3, nil) {
+		lease := clock.Steady().Add(s.Lease)
 		err := s.commit(ctx, j, func(_ platform.Tx, mine *platform.Job) error {
 			mine.Lease = lease
 			return nil
@@ -155,7 +150,7 @@ func (s *Services) keepLease(ctx context.Context, j *platform.Job, lost func()) 
 		if err == nil {
 			until = lease
 		}
-		if errors.Is(err, errLost) || err != nil && s.steady().After(until) {
+		if errors.Is(err, errLost) || err != nil && clock.Steady().After(until) {
 			lost()
 			return
 		}
@@ -211,10 +206,7 @@ func (s *Services) jobError(ctx context.Context, err error) platform.JobError {
 		if broker.Err != nil {
 			s.Log.InfoContext(ctx, "a service broker failed", "error", broker)
 		}
-		n := numbers[broker.Title]
-		if n == 0 {
-			n = 10001
-		}
+		n := cmp.Or(numbers[broker.Title], 10001)
 		return platform.JobError{Code: n, Title: "CF-" + broker.Title, Detail: broker.Message}
 	case errors.As(err, &known) && known.Code != fault.Internal:
 		return platform.JobError{Code: s.Number(known.Code), Title: "CF-" + string(known.Code), Detail: known.Message}

@@ -11,184 +11,78 @@ import (
 	"ingot/internal/platform"
 )
 
-// testFields asks for every field of every noun: by value, by its absence, and
-// in order.
+// testFields queries every field of every domain type: by value, by its absence, and in order.
 func testFields(k *kit) {
-	checkFields(k, "Organization", organizations, fields[platform.Organization]{
-		"name":         func(o *platform.Organization) any { return o.Name },
-		"suspended":    func(o *platform.Organization) any { return o.Suspended },
-		"quota_guid":   func(o *platform.Organization) any { return o.QuotaGUID },
-		"segment_guid": func(o *platform.Organization) any { return o.SegmentGUID },
-	})
-	checkFields(k, "Space", spaces, fields[platform.Space]{
-		"name":              func(s *platform.Space) any { return s.Name },
-		"organization_guid": func(s *platform.Space) any { return s.OrgGUID },
-		"quota_guid":        func(s *platform.Space) any { return s.QuotaGUID },
-		"segment_guid":      func(s *platform.Space) any { return s.SegmentGUID },
-	})
-	checkFields(k, "IsolationSegment", segments, fields[platform.IsolationSegment]{
-		"name": func(s *platform.IsolationSegment) any { return s.Name },
-	})
-	checkFields(k, "OrganizationQuota", orgQuotas, fields[platform.OrganizationQuota]{
-		"name": func(q *platform.OrganizationQuota) any { return q.Name },
-	})
-	checkFields(k, "SpaceQuota", spaceQuotas, fields[platform.SpaceQuota]{
-		"name":              func(q *platform.SpaceQuota) any { return q.Name },
-		"organization_guid": func(q *platform.SpaceQuota) any { return q.OrgGUID },
-	})
-	checkFields(k, "SecurityGroup", secGroups, fields[platform.SecurityGroup]{
-		"name":             func(g *platform.SecurityGroup) any { return g.Name },
-		"globally_running": func(g *platform.SecurityGroup) any { return g.Running },
-		"globally_staging": func(g *platform.SecurityGroup) any { return g.Staging },
-	})
-	checkFields(k, "NetworkPolicy", policies, fields[platform.NetworkPolicy]{
-		"source_guid": func(p *platform.NetworkPolicy) any { return p.SourceApp },
-		"dest_guid":   func(p *platform.NetworkPolicy) any { return p.DestApp },
-		"protocol":    func(p *platform.NetworkPolicy) any { return p.Protocol },
-		"first_port":  func(p *platform.NetworkPolicy) any { return p.FirstPort },
-		"last_port":   func(p *platform.NetworkPolicy) any { return p.LastPort },
-	})
-	checkFields(k, "User", users, fields[platform.User]{})
-	checkFields(k, "Role", roles, fields[platform.Role]{
-		"type":              func(r *platform.Role) any { return r.Type },
-		"user_guid":         func(r *platform.Role) any { return r.UserGUID },
-		"organization_guid": func(r *platform.Role) any { return r.OrgGUID },
-		"space_guid":        func(r *platform.Role) any { return r.SpaceGUID },
-	})
-	checkFields(k, "Domain", domains, fields[platform.Domain]{
-		"name":              func(d *platform.Domain) any { return d.Name },
-		"internal":          func(d *platform.Domain) any { return d.Internal },
-		"organization_guid": func(d *platform.Domain) any { return d.OrgGUID },
-		"router_group":      func(d *platform.Domain) any { return d.RouterGroup },
-	})
-	checkFields(k, "Route", routes, fields[platform.Route]{
-		"space_guid":  func(r *platform.Route) any { return r.SpaceGUID },
-		"domain_guid": func(r *platform.Route) any { return r.DomainGUID },
-		"host":        func(r *platform.Route) any { return r.Host },
-		"path":        func(r *platform.Route) any { return r.Path },
-		"port":        func(r *platform.Route) any { return r.Port },
-	})
-	checkFields(k, "Destination", destinations, fields[platform.Destination]{
-		"route_guid":   func(d *platform.Destination) any { return d.RouteGUID },
-		"app_guid":     func(d *platform.Destination) any { return d.AppGUID },
-		"process_type": func(d *platform.Destination) any { return d.ProcessType },
-		"port":         func(d *platform.Destination) any { return d.Port },
-	})
-	checkFields(k, "App", apps, fields[platform.App]{
-		"name":           func(a *platform.App) any { return a.Name },
-		"space_guid":     func(a *platform.App) any { return a.SpaceGUID },
-		"state":          func(a *platform.App) any { return a.State },
-		"lifecycle_type": func(a *platform.App) any { return a.Lifecycle.Type },
-		"stack":          func(a *platform.App) any { return a.Lifecycle.Stack },
-		"droplet_guid":   func(a *platform.App) any { return a.DropletGUID },
-	})
-	checkFields(k, "Process", processes, fields[platform.Process]{
-		"app_guid":      func(p *platform.Process) any { return p.AppGUID },
-		"type":          func(p *platform.Process) any { return p.Type },
-		"version":       func(p *platform.Process) any { return p.Version },
-		"droplet_guid":  func(p *platform.Process) any { return p.DropletGUID },
-		"revision_guid": func(p *platform.Process) any { return p.RevisionGUID },
-	})
-	checkFields(k, "Sidecar", sidecars, fields[platform.Sidecar]{
-		"app_guid": func(s *platform.Sidecar) any { return s.AppGUID },
-		"name":     func(s *platform.Sidecar) any { return s.Name },
-		"origin":   func(s *platform.Sidecar) any { return s.Origin },
-	})
-	checkFields(k, "Package", packages, fields[platform.Package]{
-		"app_guid": func(p *platform.Package) any { return p.AppGUID },
-		"type":     func(p *platform.Package) any { return p.Type },
-		"state":    func(p *platform.Package) any { return p.State },
-	})
-	checkFields(k, "Build", builds, fields[platform.Build]{
-		"app_guid":     func(b *platform.Build) any { return b.AppGUID },
-		"package_guid": func(b *platform.Build) any { return b.PackageGUID },
-		"droplet_guid": func(b *platform.Build) any { return b.DropletGUID },
-		"state":        func(b *platform.Build) any { return b.State },
-	})
-	checkFields(k, "Droplet", droplets, fields[platform.Droplet]{
-		"app_guid":     func(d *platform.Droplet) any { return d.AppGUID },
-		"package_guid": func(d *platform.Droplet) any { return d.PackageGUID },
-		"build_guid":   func(d *platform.Droplet) any { return d.BuildGUID },
-		"state":        func(d *platform.Droplet) any { return d.State },
-		"checksum":     func(d *platform.Droplet) any { return d.Checksum },
-	})
-	checkFields(k, "Deployment", deployments, fields[platform.Deployment]{
-		"app_guid":     func(d *platform.Deployment) any { return d.AppGUID },
-		"status":       func(d *platform.Deployment) any { return d.Status },
-		"reason":       func(d *platform.Deployment) any { return d.Reason },
-		"droplet_guid": func(d *platform.Deployment) any { return d.DropletGUID },
-	})
-	checkFields(k, "Revision", revisions, fields[platform.Revision]{
-		"app_guid":     func(r *platform.Revision) any { return r.AppGUID },
-		"version":      func(r *platform.Revision) any { return r.Version },
-		"droplet_guid": func(r *platform.Revision) any { return r.DropletGUID },
-	})
-	checkFields(k, "Task", tasks, fields[platform.Task]{
-		"app_guid":     func(t *platform.Task) any { return t.AppGUID },
-		"sequence_id":  func(t *platform.Task) any { return t.Sequence },
-		"name":         func(t *platform.Task) any { return t.Name },
-		"state":        func(t *platform.Task) any { return t.State },
-		"droplet_guid": func(t *platform.Task) any { return t.DropletGUID },
-	})
-	checkFields(k, "Instance", instances, fields[platform.Instance]{
-		"app_guid":     func(i *platform.Instance) any { return i.AppGUID },
-		"process_guid": func(i *platform.Instance) any { return i.ProcessGUID },
-		"index":        func(i *platform.Instance) any { return i.Index },
-		"version":      func(i *platform.Instance) any { return i.Version },
-		"state":        func(i *platform.Instance) any { return i.State },
-		"restart_at":   func(i *platform.Instance) any { return i.RestartAt },
-	})
-	checkFields(k, "InstanceRestart", instanceRestarts, fields[platform.InstanceRestart]{
-		"app_guid":     func(r *platform.InstanceRestart) any { return r.AppGUID },
-		"process_guid": func(r *platform.InstanceRestart) any { return r.ProcessGUID },
-		"index":        func(r *platform.InstanceRestart) any { return r.Index },
-	})
-	checkFields(k, "Buildpack", buildpacks, fields[platform.Buildpack]{
-		"name":      func(b *platform.Buildpack) any { return b.Name },
-		"stack":     func(b *platform.Buildpack) any { return b.Stack },
-		"position":  func(b *platform.Buildpack) any { return b.Position },
-		"enabled":   func(b *platform.Buildpack) any { return b.Enabled },
-		"lifecycle": func(b *platform.Buildpack) any { return b.Lifecycle },
-		"state":     func(b *platform.Buildpack) any { return b.State },
-	})
-	checkFields(k, "Stack", stacks, fields[platform.Stack]{
-		"name":    func(s *platform.Stack) any { return s.Name },
-		"default": func(s *platform.Stack) any { return s.Default },
-	})
-	checkFields(k, "AuditEvent", auditEvents, fields[platform.AuditEvent]{
-		"type":              func(e *platform.AuditEvent) any { return e.Type },
-		"actor_guid":        func(e *platform.AuditEvent) any { return e.ActorGUID },
-		"target_guid":       func(e *platform.AuditEvent) any { return e.TargetGUID },
-		"space_guid":        func(e *platform.AuditEvent) any { return e.SpaceGUID },
-		"organization_guid": func(e *platform.AuditEvent) any { return e.OrgGUID },
-	})
-	checkFields(k, "AppUsageEvent", appUsageEvents, fields[platform.AppUsageEvent]{
-		"state": func(e *platform.AppUsageEvent) any { return e.State },
-	})
-	checkFields(k, "ServiceUsageEvent", serviceUsageEvents, fields[platform.ServiceUsageEvent]{
-		"instance_type": func(e *platform.ServiceUsageEvent) any { return e.InstanceType },
-		"offering_guid": func(e *platform.ServiceUsageEvent) any { return e.OfferingGUID },
-	})
-	checkFields(k, "Job", jobs, fields[platform.Job]{
-		"operation":     func(j *platform.Job) any { return j.Operation },
-		"state":         func(j *platform.Job) any { return j.State },
-		"resource_guid": func(j *platform.Job) any { return j.ResourceGUID },
-		"lease":         func(j *platform.Job) any { return j.Lease },
-		"due":           func(j *platform.Job) any { return j.Due },
-		"worker":        func(j *platform.Job) any { return j.Worker },
-	})
+	checkFields(k, "Organization", organizations, "name=Name", "suspended=Suspended", "quota_guid=QuotaGUID",
+		"segment_guid=SegmentGUID")
+	checkFields(k, "Space", spaces, "name=Name", "organization_guid=OrgGUID", "quota_guid=QuotaGUID",
+		"segment_guid=SegmentGUID")
+	checkFields(k, "IsolationSegment", segments, "name=Name")
+	checkFields(k, "OrganizationQuota", orgQuotas, "name=Name")
+	checkFields(k, "SpaceQuota", spaceQuotas, "name=Name", "organization_guid=OrgGUID")
+	checkFields(k, "SecurityGroup", secGroups, "name=Name", "globally_running=Running", "globally_staging=Staging")
+	checkFields(k, "NetworkPolicy", policies, "source_guid=SourceApp", "dest_guid=DestApp", "protocol=Protocol",
+		"first_port=FirstPort", "last_port=LastPort")
+	checkFields(k, "User", users)
+	checkFields(k, "Role", roles, "type=Type", "user_guid=UserGUID", "organization_guid=OrgGUID",
+		"space_guid=SpaceGUID")
+	checkFields(k, "Domain", domains, "name=Name", "internal=Internal", "organization_guid=OrgGUID",
+		"router_group=RouterGroup")
+	checkFields(k, "Route", routes, "space_guid=SpaceGUID", "domain_guid=DomainGUID", "host=Host", "path=Path",
+		"port=Port")
+	checkFields(k, "Destination", destinations, "route_guid=RouteGUID", "app_guid=AppGUID",
+		"process_type=ProcessType", "port=Port")
+	checkFields(k, "App", apps, "name=Name", "space_guid=SpaceGUID", "state=State", "lifecycle_type=Lifecycle.Type",
+		"stack=Lifecycle.Stack", "droplet_guid=DropletGUID")
+	checkFields(k, "Process", processes, "app_guid=AppGUID", "type=Type", "version=Version",
+		"droplet_guid=DropletGUID", "revision_guid=RevisionGUID")
+	checkFields(k, "Sidecar", sidecars, "app_guid=AppGUID", "name=Name", "origin=Origin")
+	checkFields(k, "Package", packages, "app_guid=AppGUID", "type=Type", "state=State")
+	checkFields(k, "Build", builds, "app_guid=AppGUID", "package_guid=PackageGUID", "droplet_guid=DropletGUID",
+		"state=State")
+	checkFields(k, "Droplet", droplets, "app_guid=AppGUID", "package_guid=PackageGUID", "build_guid=BuildGUID",
+		"state=State", "checksum=Checksum")
+	checkFields(k, "Deployment", deployments, "app_guid=AppGUID", "status=Status", "reason=Reason",
+		"droplet_guid=DropletGUID")
+	checkFields(k, "Revision", revisions, "app_guid=AppGUID", "version=Version", "droplet_guid=DropletGUID")
+	checkFields(k, "Task", tasks, "app_guid=AppGUID", "sequence_id=Sequence", "name=Name", "state=State",
+		"droplet_guid=DropletGUID")
+	checkFields(k, "Instance", instances, "app_guid=AppGUID", "process_guid=ProcessGUID", "index=Index",
+		"version=Version", "state=State", "restart_at=RestartAt")
+	checkFields(k, "InstanceRestart", instanceRestarts, "app_guid=AppGUID", "process_guid=ProcessGUID", "index=Index")
+	checkFields(k, "Buildpack", buildpacks, "name=Name", "stack=Stack", "position=Position", "enabled=Enabled",
+		"lifecycle=Lifecycle", "state=State")
+	checkFields(k, "Stack", stacks, "name=Name", "default=Default")
+	checkFields(k, "AuditEvent", auditEvents, "type=Type", "actor_guid=ActorGUID", "target_guid=TargetGUID",
+		"space_guid=SpaceGUID", "organization_guid=OrgGUID")
+	checkFields(k, "AppUsageEvent", appUsageEvents, "state=State")
+	checkFields(k, "ServiceUsageEvent", serviceUsageEvents, "instance_type=InstanceType",
+		"offering_guid=OfferingGUID")
+	checkFields(k, "Job", jobs, "operation=Operation", "state=State", "resource_guid=ResourceGUID", "lease=Lease",
+		"due=Due", "worker=Worker")
 	checkServiceFields(k)
 }
 
-// fields are how to read from a T what a query calls by name.
-type fields[T any] map[string]func(*T) any
-
-func checkFields[T any](k *kit, name string, n noun[T], all fields[T]) {
+// checkFields checks the fields of a domain type, each as NAME=FIELD: its name in queries, and the
+// field of T.
+func checkFields[T any](k *kit, name string, n noun[T], fields ...string) {
 	k.Run(name, func(t *testing.T) { //nolint:paralleltest // they share one store
 		k := k.sub(t)
-		all["guid"] = func(row *T) any { return n.base(row).GUID }
-		all["created_at"] = func(row *T) any { return n.base(row).Created }
-		all["updated_at"] = func(row *T) any { return n.base(row).Updated }
+		all := map[string]func(*T) any{
+			"guid":       func(row *T) any { return n.base(row).GUID },
+			"created_at": func(row *T) any { return n.base(row).Created },
+			"updated_at": func(row *T) any { return n.base(row).Updated },
+		}
+		for _, field := range fields {
+			name, path, _ := strings.Cut(field, "=")
+			all[name] = func(row *T) any {
+				v := reflect.ValueOf(row).Elem()
+				for _, step := range strings.Split(path, ".") {
+					v = v.FieldByName(step)
+				}
+				return v.Interface()
+			}
+		}
 		// The second has nothing but what every row has.
 		empty := new(T)
 		n.base(empty).GUID, n.base(empty).Created, n.base(empty).Updated = "empty", moment, moment

@@ -16,45 +16,18 @@ import (
 // testRoundTrip stores every field of every noun. The values are made by
 // reflection, so that a field that is added and forgotten by a store fails.
 func testRoundTrip(k *kit) {
-	roundTrip(k, "Organization", organizations)
-	roundTrip(k, "Space", spaces)
-	roundTrip(k, "OrganizationQuota", orgQuotas)
-	roundTrip(k, "SpaceQuota", spaceQuotas)
-	roundTrip(k, "IsolationSegment", segments)
-	roundTrip(k, "SecurityGroup", secGroups)
-	roundTrip(k, "NetworkPolicy", policies)
-	roundTrip(k, "User", users)
-	roundTrip(k, "Role", roles)
-	roundTrip(k, "Domain", domains)
-	roundTrip(k, "Route", routes)
-	roundTrip(k, "Destination", destinations)
-	roundTrip(k, "App", apps)
-	roundTrip(k, "Process", processes)
-	roundTrip(k, "Sidecar", sidecars)
-	roundTrip(k, "Package", packages)
-	roundTrip(k, "Build", builds)
-	roundTrip(k, "Droplet", droplets)
-	roundTrip(k, "Deployment", deployments)
-	roundTrip(k, "Revision", revisions)
-	roundTrip(k, "Task", tasks)
-	roundTrip(k, "Instance", instances)
-	roundTrip(k, "InstanceRestart", instanceRestarts)
-	roundTrip(k, "Buildpack", buildpacks)
-	roundTrip(k, "Stack", stacks)
-	roundTrip(k, "AuditEvent", auditEvents)
-	roundTrip(k, "Job", jobs)
-	roundTrip(k, "AppUsageEvent", appUsageEvents)
-	roundTrip(k, "ServiceUsageEvent", serviceUsageEvents)
-	roundTrip(k, "ServiceBroker", serviceBrokers)
-	roundTrip(k, "ServiceOffering", serviceOfferings)
-	roundTrip(k, "ServicePlan", servicePlans)
-	roundTrip(k, "ServiceInstance", serviceInstances)
-	roundTrip(k, "ServiceBinding", serviceBindings)
-	roundTrip(k, "CredentialRotation", rotations)
+	for _, n := range []interface{ roundTrip(k *kit) }{
+		organizations, spaces, orgQuotas, spaceQuotas, segments, secGroups, policies, users, roles, domains, routes,
+		destinations, apps, processes, sidecars, packages, builds, droplets, deployments, revisions, tasks,
+		instances, instanceRestarts, buildpacks, stacks, auditEvents, jobs, appUsageEvents, serviceUsageEvents,
+		serviceBrokers, serviceOfferings, servicePlans, serviceInstances, serviceBindings, rotations,
+	} {
+		n.roundTrip(k)
+	}
 }
 
-func roundTrip[T any](k *kit, name string, n noun[T]) {
-	k.Run(name, func(t *testing.T) { //nolint:paralleltest // they share one store, to see that nouns are kept apart
+func (n noun[T]) roundTrip(k *kit) {
+	k.Run(reflect.TypeFor[T]().Name(), func(t *testing.T) { //nolint:paralleltest // they share one store, to see that nouns are kept apart
 		k := k.sub(t)
 		first, second, third := filled[T](1), filled[T](2), filled[T](3)
 		want := filled[T](1)

@@ -3,46 +3,17 @@ package storetest
 import "ingot/internal/platform"
 
 func checkServiceFields(k *kit) {
-	checkFields(k, "ServiceBroker", serviceBrokers, fields[platform.ServiceBroker]{
-		"name":       func(b *platform.ServiceBroker) any { return b.Name },
-		"space_guid": func(b *platform.ServiceBroker) any { return b.SpaceGUID },
-		"state":      func(b *platform.ServiceBroker) any { return b.State },
-	})
-	checkFields(k, "ServiceOffering", serviceOfferings, fields[platform.ServiceOffering]{
-		"name":        func(o *platform.ServiceOffering) any { return o.Name },
-		"broker_guid": func(o *platform.ServiceOffering) any { return o.BrokerGUID },
-		"catalog_id":  func(o *platform.ServiceOffering) any { return o.CatalogID },
-		"available":   func(o *platform.ServiceOffering) any { return o.Available },
-	})
-	checkFields(k, "ServicePlan", servicePlans, fields[platform.ServicePlan]{
-		"name":          func(p *platform.ServicePlan) any { return p.Name },
-		"offering_guid": func(p *platform.ServicePlan) any { return p.OfferingGUID },
-		"catalog_id":    func(p *platform.ServicePlan) any { return p.CatalogID },
-		"available":     func(p *platform.ServicePlan) any { return p.Available },
-		"visibility":    func(p *platform.ServicePlan) any { return p.Visibility },
-	})
-	checkFields(k, "ServiceInstance", serviceInstances, fields[platform.ServiceInstance]{
-		"type":       func(i *platform.ServiceInstance) any { return i.Type },
-		"name":       func(i *platform.ServiceInstance) any { return i.Name },
-		"space_guid": func(i *platform.ServiceInstance) any { return i.SpaceGUID },
-		"plan_guid":  func(i *platform.ServiceInstance) any { return i.PlanGUID },
-		"last_state": func(i *platform.ServiceInstance) any { return i.Last.State },
-	})
-	checkFields(k, "ServiceBinding", serviceBindings, fields[platform.ServiceBinding]{
-		"type":          func(b *platform.ServiceBinding) any { return b.Type },
-		"name":          func(b *platform.ServiceBinding) any { return b.Name },
-		"instance_guid": func(b *platform.ServiceBinding) any { return b.InstanceGUID },
-		"app_guid":      func(b *platform.ServiceBinding) any { return b.AppGUID },
-		"route_guid":    func(b *platform.ServiceBinding) any { return b.RouteGUID },
-		"space_guid":    func(b *platform.ServiceBinding) any { return b.SpaceGUID },
-	})
-	checkFields(k, "CredentialRotation", rotations, fields[platform.CredentialRotation]{
-		"instance_guid": func(r *platform.CredentialRotation) any { return r.InstanceGUID },
-		"binding_guid":  func(r *platform.CredentialRotation) any { return r.BindingGUID },
-		"app_guid":      func(r *platform.CredentialRotation) any { return r.AppGUID },
-		"space_guid":    func(r *platform.CredentialRotation) any { return r.SpaceGUID },
-		"state":         func(r *platform.CredentialRotation) any { return r.State },
-	})
+	checkFields(k, "ServiceBroker", serviceBrokers, "name=Name", "space_guid=SpaceGUID", "state=State")
+	checkFields(k, "ServiceOffering", serviceOfferings, "name=Name", "broker_guid=BrokerGUID", "catalog_id=CatalogID",
+		"available=Available")
+	checkFields(k, "ServicePlan", servicePlans, "name=Name", "offering_guid=OfferingGUID", "catalog_id=CatalogID",
+		"available=Available", "visibility=Visibility")
+	checkFields(k, "ServiceInstance", serviceInstances, "type=Type", "name=Name", "space_guid=SpaceGUID",
+		"plan_guid=PlanGUID", "last_state=Last.State")
+	checkFields(k, "ServiceBinding", serviceBindings, "type=Type", "name=Name", "instance_guid=InstanceGUID",
+		"app_guid=AppGUID", "route_guid=RouteGUID", "space_guid=SpaceGUID")
+	checkFields(k, "CredentialRotation", rotations, "instance_guid=InstanceGUID", "binding_guid=BindingGUID",
+		"app_guid=AppGUID", "space_guid=SpaceGUID", "state=State")
 }
 
 func checkServiceConflicts(k *kit) {

@@ -352,8 +352,5 @@ func (m *Manager) manage(subject, name string, leaf *x509.Certificate) {
 	}
 	m.interval = interval
 	m.cache.SetOptions(m.cacheOptions(interval))
-	select {
-	case m.changed <- struct{}{}:
-	default:
-	}
+	background.Kick(m.changed)
 }

@@ -74,9 +74,7 @@ func (s *storage) Lock(ctx context.Context, name string) error {
 		if ok {
 			break
 		}
-		select {
-		case <-time.After(lockAgain):
-		case <-ctx.Done():
+		if !background.Sleep(ctx, lockAgain) {
 			return ctx.Err()
 		}
 	}
@@ -89,14 +87,7 @@ func (s *storage) Lock(ctx context.Context, name string) error {
 }
 
 func (s *storage) extend(ctx context.Context, name, holder string) {
-	ticker := time.NewTicker(lockExtends)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
+	for range background.Ticks(ctx, lockExtends, nil) {
 		if ok, err := s.files.TryLock(ctx, name, holder, time.Now().Add(lockedFor)); ctx.Err() == nil && (err != nil || !ok) {
 			s.log.Warn("the lock of a certificate could not be extended; another server may order the same", "lock", name,
 				"error", err)

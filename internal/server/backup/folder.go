@@ -10,8 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"ingot/internal/base/datadir"
 	"ingot/internal/base/fault"
 )
 
@@ -143,13 +142,7 @@ func lockFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	if err = datadir.LockFile(context.Background(), f, 0); errors.Is(err, datadir.ErrLocked) {
 		err = ErrBusy
 	}
 	if err != nil {

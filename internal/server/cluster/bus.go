@@ -151,7 +151,7 @@ func (b *bus) add(o outgoing) {
 	b.mu.Lock()
 	b.queue = append(b.queue, o)
 	b.mu.Unlock()
-	ask(b.more)
+	background.Kick(b.more)
 }
 
 func (b *bus) forget(q *question) {
@@ -175,14 +175,10 @@ func (b *bus) send(ctx context.Context) {
 		pause := gather
 		if !b.flush(ctx) {
 			pause = pollEvery
-			ask(b.more)
+			background.Kick(b.more)
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !background.Sleep(ctx, pause) {
 			return
-		case <-timer.C:
 		}
 	}
 }
@@ -373,12 +369,7 @@ func (b *bus) receive(ctx context.Context) {
 		if b.listens() {
 			continue
 		}
-		timer := time.NewTimer(pollEvery)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
+		background.Sleep(ctx, pollEvery)
 	}
 }
 
@@ -419,8 +410,8 @@ func (c *Cluster) resync() {
 	c.mu.Lock()
 	c.next.resync = true
 	c.mu.Unlock()
-	ask(c.beats)
-	ask(c.wakes)
+	background.Kick(c.beats)
+	background.Kick(c.wakes)
 }
 
 // deliver passes a message to the handler.
@@ -438,7 +429,7 @@ func (b *bus) deliver(payload string) {
 		case item == itemAll:
 			b.c.resync()
 		case item == itemLook:
-			ask(b.c.beats)
+			background.Kick(b.c.beats)
 		case strings.HasPrefix(item, itemAck):
 			b.answered(head[0], strings.Fields(item)[1:])
 		}

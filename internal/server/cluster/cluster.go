@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"embed"
@@ -110,15 +111,9 @@ var _ background.Service = (*Cluster)(nil)
 
 // New returns a cluster that was not joined.
 func New(o Options) *Cluster {
-	if o.Beat == 0 {
-		o.Beat = 3 * time.Second
-	}
-	if o.Valid == 0 {
-		o.Valid = 10 * time.Second
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Beat = cmp.Or(o.Beat, 3*time.Second)
+	o.Valid = cmp.Or(o.Valid, 10*time.Second)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	host, _ := os.Hostname() // for operators only
 	c := &Cluster{
 		Options: o, single: !o.DB.Shared(), held: map[string]int64{}, beats: make(chan struct{}, 1),
@@ -189,7 +184,7 @@ func (w *working) Start(ctx context.Context) error {
 		w.c.mu.Lock()
 		w.c.work, w.c.works = w.handler, true
 		w.c.mu.Unlock()
-		ask(w.c.beats)
+		background.Kick(w.c.beats)
 		return nil
 	})
 }
@@ -210,14 +205,6 @@ func (w *working) Stop() {
 		}
 		c.giveAll(ctx)
 	})
-}
-
-// ask puts a request into a channel, unless there is one.
-func ask(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // ErrNotHeld means that this server does not hold a lease, or not for certain.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/db"
 )
 
@@ -227,11 +228,7 @@ func (c *Cluster) join(ctx context.Context) error {
 		case refused.Server.ID != waited.Server.ID || refused.Server.expires != waited.Server.expires:
 			return refused
 		}
-		timer := time.NewTimer(c.Beat / 10)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !background.Sleep(ctx, c.Beat/10) {
 			return context.Cause(ctx)
 		}
 	}
@@ -260,14 +257,8 @@ func (c *Cluster) heartbeats(ctx context.Context) {
 		if failing {
 			wait = c.Beat / 3
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !background.Wait(ctx, wait, c.beats) {
 			return
-		case <-c.beats:
-			timer.Stop()
-		case <-timer.C:
 		}
 		limited, cancel := context.WithTimeout(ctx, c.Valid)
 		err := c.beat(limited)
@@ -319,6 +310,6 @@ func (c *Cluster) learn(v view, began time.Time, kept bool) {
 	if c.Exclusive && !kept { // another server took over meanwhile
 		c.next.lost, c.next.gained = allShards, allShards
 	}
-	ask(c.renewed)
-	ask(c.wakes)
+	background.Kick(c.renewed)
+	background.Kick(c.wakes)
 }

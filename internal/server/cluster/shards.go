@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/db"
 )
 
@@ -143,14 +144,8 @@ func (c *Cluster) guarding(ctx context.Context) {
 			c.pause()
 			left = c.Beat
 		}
-		timer := time.NewTimer(left)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !background.Wait(ctx, left, c.renewed) {
 			return
-		case <-timer.C:
-		case <-c.renewed:
-			timer.Stop()
 		}
 	}
 }

@@ -16,10 +16,7 @@ type once struct {
 }
 
 func (b *once) Start(ctx context.Context) error {
-	return b.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		spawn(func() { b.work(work) })
-		return nil
-	})
+	return b.Run(ctx, b.work)
 }
 
 func (b *once) Stop() { b.Halt(nil) }
@@ -33,11 +30,7 @@ func Resealing(d *db.DB, columns []db.SealedColumn, lead func(context.Context) b
 	log *slog.Logger) background.Service {
 	return &once{work: func(ctx context.Context) {
 		for !lead(ctx) {
-			timer := time.NewTimer(resealAgain)
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				timer.Stop()
+			if !background.Sleep(ctx, resealAgain) {
 				return
 			}
 		}

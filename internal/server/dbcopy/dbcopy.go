@@ -62,6 +62,22 @@ func Copy(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := o.prepare(ctx, versions); err != nil {
+		return err
+	}
+	if err := o.rows(ctx); err != nil {
+		return fmt.Errorf("nothing was copied: %w", err)
+	}
+	for _, m := range o.Schemas(o.To.Dialect()) {
+		if err := o.To.Migrate(ctx, m); err != nil {
+			return fmt.Errorf("everything was copied, but the copy could not be migrated: %w", err)
+		}
+	}
+	return nil
+}
+
+// prepare creates the tables in the target, which has no rows, with the source's versions.
+func (o Options) prepare(ctx context.Context, versions map[string]int64) error {
 	if err := o.To.View(ctx, o.empty); err != nil {
 		return err
 	}
@@ -71,14 +87,6 @@ func Copy(ctx context.Context, o Options) error {
 		}
 		if err := o.prepareSchema(ctx, m, versions[m.Name]); err != nil {
 			return err
-		}
-	}
-	if err := o.rows(ctx); err != nil {
-		return fmt.Errorf("nothing was copied: %w", err)
-	}
-	for _, m := range o.Schemas(o.To.Dialect()) {
-		if err := o.To.Migrate(ctx, m); err != nil {
-			return fmt.Errorf("everything was copied, but the copy could not be migrated: %w", err)
 		}
 	}
 	return nil

@@ -276,16 +276,8 @@ func CheckDump(r io.Reader) (rows int64, err error) {
 // the dump, by the names of migrations. Last is called in the transaction before it is
 // committed. If Load fails, the target has no rows. It does not use o.From.
 func Load(ctx context.Context, o Options, versions map[string]int64, r io.Reader, last func(*db.Tx) error) error {
-	if err := o.To.View(ctx, o.empty); err != nil {
+	if err := o.prepare(ctx, versions); err != nil {
 		return err
-	}
-	for _, m := range o.Schemas(o.To.Dialect()) {
-		if versions[m.Name] == 0 {
-			continue
-		}
-		if err := o.prepareSchema(ctx, m, versions[m.Name]); err != nil {
-			return err
-		}
 	}
 	began := false
 	err := o.To.UpdateLocking(ctx, func(to *db.Tx) error {

@@ -1,6 +1,7 @@
 package diskspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,9 +93,7 @@ const (
 // Open measures the disk and, when it is full, releases the reserved space, so
 // that the server can start.
 func Open(o Options) (*Guard, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Every <= 0 {
 		o.Every = time.Second
 	}
@@ -130,34 +129,23 @@ func (g *Guard) OnLow(relieve func(context.Context)) { g.o.Relieve = relieve }
 
 // Start starts the checks.
 func (g *Guard) Start(ctx context.Context) error {
-	return g.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		spawn(func() {
-			tick := time.NewTicker(g.o.Every)
-			defer tick.Stop()
-			for {
-				select {
-				case <-work.Done():
-					return
-				case <-tick.C:
-				}
-				if err := g.Check(work); err != nil {
-					g.o.Log.WarnContext(work, "disk space unknown", "dir", g.o.Dir, "error", err)
-				}
+	return g.Run(ctx, func(work context.Context) {
+		for range background.Ticks(work, g.o.Every, nil) {
+			if err := g.Check(work); err != nil {
+				g.o.Log.WarnContext(work, "disk space unknown", "dir", g.o.Dir, "error", err)
 			}
-		})
-		spawn(func() {
-			for {
-				select {
-				case <-work.Done():
-					return
-				case <-g.low:
-				}
-				if g.o.Relieve != nil {
-					background.Safely("diskspace.relieve", func() { g.o.Relieve(work) })
-				}
+		}
+	}, func(work context.Context) {
+		for {
+			select {
+			case <-work.Done():
+				return
+			case <-g.low:
 			}
-		})
-		return nil
+			if g.o.Relieve != nil {
+				background.Safely("diskspace.relieve", func() { g.o.Relieve(work) })
+			}
+		}
 	})
 }
 
@@ -230,10 +218,7 @@ func (g *Guard) Check(ctx context.Context) error {
 		g.o.Log.InfoContext(ctx, "disk space recovered", "dir", g.o.Dir, "state", state.String(), "free_bytes", free)
 	}
 	if state != Enough {
-		select {
-		case g.low <- struct{}{}:
-		default:
-		}
+		background.Kick(g.low)
 	}
 	return nil
 }

@@ -305,11 +305,7 @@ func (r *restoring) database(ctx context.Context, m *backup.Manifest) error {
 	}
 	defer f.Close()
 	if r.dir.Interrupted {
-		var from string
-		err := r.to.View(ctx, func(tx *db.Tx) (err error) {
-			from, err = r.Note(tx, noteRestored)
-			return err
-		})
+		from, err := db.Within(ctx, r.to.View, func(tx *db.Tx) (string, error) { return r.Note(tx, noteRestored) })
 		if err == nil && from == m.ID {
 			return r.root.RemoveAll(path.Dir(dumpFile)) // the restore that was interrupted got so far
 		}

@@ -81,10 +81,7 @@ const recordTimeout = 10 * time.Second
 func (p Parts) readState(ctx context.Context, dataDir string, postgres *db.DB) (state BackupState, err error) {
 	var text string
 	if postgres != nil {
-		err = postgres.View(ctx, func(tx *db.Tx) (err error) {
-			text, err = p.Note(tx, noteLast)
-			return err
-		})
+		text, err = db.Within(ctx, postgres.View, func(tx *db.Tx) (string, error) { return p.Note(tx, noteLast) })
 	} else {
 		var b []byte
 		b, err = os.ReadFile(filepath.Join(dataDir, StateFile))

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"ingot/internal/base/background"
 )
 
 // watch tells systemd that the server is alive, as often as the unit's WatchdogSec= requires, as
@@ -14,15 +16,8 @@ import (
 // because connections to the others are limited, and clients may use them all.
 func (s *Succession[S]) watch(ctx context.Context) {
 	limit := s.options.Manager.Watchdog() / 2
-	tick := time.NewTicker(limit / 2)
-	defer tick.Stop()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range background.Ticks(ctx, limit/2, nil) {
 		s.mu.Lock()
 		current, replaced := s.current, s.current.Left()
 		s.mu.Unlock()

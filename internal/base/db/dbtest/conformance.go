@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ingot/internal/base/db"
+	"ingot/internal/base/testkit"
 )
 
 // Conformance is what every database must do. open returns a fresh empty
@@ -107,9 +108,7 @@ func files(nameAndText ...string) fstest.MapFS {
 
 func (s *suite) ok(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 }
 
 // must fails the test of an update that does not succeed.

@@ -11,6 +11,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/base/seal"
+	"ingot/internal/base/testkit"
 )
 
 const secretColumn = "items.secret"
@@ -20,9 +21,7 @@ var sealedItems = []db.SealedColumn{{Table: "items", Key: "id", Column: "secret"
 func keyring(t *testing.T, keys ...string) *seal.Keyring {
 	t.Helper()
 	k, err := seal.Parse(strings.Join(keys, "\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return k
 }
 

@@ -18,6 +18,7 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest/pgproc"
 	"ingot/internal/base/seal"
+	"ingot/internal/base/testkit"
 )
 
 // Dialects are the databases that Each uses.
@@ -52,9 +53,7 @@ func Migrated(t testing.TB, dialect db.Dialect, m db.Migrations) *db.DB {
 	}
 	content := sqliteTemplate(t, m)
 	file := filepath.Join(t.TempDir(), "test.db")
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, content, 0o600))
 	return Open(t, "sqlite:"+file)
 }
 
@@ -63,9 +62,7 @@ func Migrated(t testing.TB, dialect db.Dialect, m db.Migrations) *db.DB {
 func Open(t testing.TB, address string) *db.DB {
 	t.Helper()
 	d, err := db.Open(context.Background(), db.Options{URL: address, Keys: Keys(t), MaxConns: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Errorf("close the database: %v", err)
@@ -78,9 +75,7 @@ func Open(t testing.TB, address string) *db.DB {
 func Keys(t testing.TB) *seal.Keyring {
 	t.Helper()
 	keys, err := seal.Parse(seal.NewKey())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return keys
 }
 

@@ -8,5 +8,6 @@
 //
 // Only tests may import it.
 //
-// Imports: base/db, base/db/dbtest/pgproc, base/seal, github.com/jackc/pgx/v5.
+// Imports: base/db, base/db/dbtest/pgproc, base/seal, base/testkit,
+// github.com/jackc/pgx/v5.
 package dbtest

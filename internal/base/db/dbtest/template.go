@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ingot/internal/base/db"
+	"ingot/internal/base/testkit"
 )
 
 // templates are the migrated databases: the content of the SQLite files by the name
@@ -37,9 +38,7 @@ func sqliteTemplate(t testing.TB, m db.Migrations) []byte {
 	file := filepath.Join(t.TempDir(), "template.db")
 	migrate(t, "sqlite:"+file, m) // Close writes everything into the one file
 	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if templates.files == nil {
 		templates.files = map[string][]byte{}
 	}
@@ -92,15 +91,11 @@ func postgresTemplate(t testing.TB, server string, m db.Migrations) string {
 func checksum(t testing.TB, m db.Migrations) string {
 	t.Helper()
 	names, err := fs.Glob(m.Files, "*.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	sum := sha256.New()
 	for _, name := range names {
 		content, err := fs.ReadFile(m.Files, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		sum.Write([]byte(name + "\x00"))
 		sum.Write(content)
 	}
@@ -112,13 +107,7 @@ func migrate(t testing.TB, address string, m db.Migrations) {
 	t.Helper()
 	ctx := context.Background()
 	d, err := db.Open(ctx, db.Options{URL: address, Keys: Keys(t), MaxConns: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Migrate(ctx, m); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, d.Migrate(ctx, m))
+	testkit.Must(t, d.Close())
 }

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -101,9 +102,7 @@ var _ http.Handler = (*Proxy)(nil)
 
 // NewProxy returns a proxy for the routes of t.
 func NewProxy(t *Table, o Options) *Proxy {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.DialTimeout <= 0 {
 		o.DialTimeout = 5 * time.Second
 	}

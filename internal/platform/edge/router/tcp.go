@@ -1,12 +1,14 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -82,9 +84,7 @@ var _ background.Service = (*TCP)(nil)
 // NewTCP returns a router for the TCP routes of t, which must be empty. It counts and logs
 // connections together with the requests of p.
 func NewTCP(t *Table, p *Proxy, o TCPOptions) *TCP {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Total <= 0 {
 		o.Total = connlimit.Share(2)
 	}
@@ -110,20 +110,10 @@ func NewTCP(t *Table, p *Proxy, o TCPOptions) *TCP {
 
 // Start starts to look for idle connections and for ports to be opened again.
 func (t *TCP) Start(ctx context.Context) error {
-	return t.part.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		spawn(func() {
-			look := time.NewTicker(min(t.options.IdleTimeout/4, sweepInterval))
-			defer look.Stop()
-			for {
-				select {
-				case now := <-look.C:
-					t.sweep(now)
-				case <-work.Done():
-					return
-				}
-			}
-		})
-		return nil
+	return t.part.Run(ctx, func(work context.Context) {
+		for now := range background.Ticks(work, min(t.options.IdleTimeout/4, sweepInterval), nil) {
+			t.sweep(now)
+		}
 	})
 }
 
@@ -293,12 +283,7 @@ func (t *TCP) review(now time.Time) {
 
 // has reports whether a backend is in the pool.
 func (p *pool) has(e *endpoint) bool {
-	for _, other := range p.endpoints {
-		if other.key() == e.key() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.endpoints, func(other *endpoint) bool { return other.key() == e.key() })
 }
 
 // sweep closes connections that were idle or unmapped for too long, and tries again to

@@ -189,9 +189,7 @@ func (c *Client) Launch(ctx context.Context, l Launch) (Facts, error) {
 		if !errors.Is(err, errLaunching) {
 			return facts, err
 		}
-		select {
-		case <-time.After(launchPause):
-		case <-ctx.Done():
+		if !background.Sleep(ctx, launchPause) {
 			return Facts{}, ctx.Err()
 		}
 	}

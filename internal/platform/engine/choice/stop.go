@@ -103,15 +103,8 @@ func (k kind) stop(ctx context.Context) (s Stopped, err error) {
 // awaitEnd waits for an instance that was signalled. If it does not stop in time,
 // Remove kills it.
 func awaitEnd(ctx context.Context, e engine.Engine, id string) {
-	tick := time.NewTicker(stopPoll)
-	defer tick.Stop()
-	for {
+	for alive := true; alive; alive = background.Sleep(ctx, stopPoll) {
 		if in, err := e.Get(ctx, id); err != nil || !in.Running {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
 			return
 		}
 	}

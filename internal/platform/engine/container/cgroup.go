@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/cgroup"
 	"ingot/internal/base/mounts"
 )
@@ -237,10 +238,8 @@ func (c cgroups) empty(ctx context.Context, group string) error {
 			// time.
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		select {
-		case <-ctx.Done():
+		if !background.Sleep(ctx, wait) {
 			return fmt.Errorf("%d processes do not end: %w", len(pids), ctx.Err())
-		case <-time.After(wait):
 		}
 	}
 }
@@ -285,10 +284,9 @@ func removeGroup(ctx context.Context, path string) error {
 		if err := errors.Join(errs...); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		// processes that have just ended may still be in the group
+		if !background.Sleep(ctx, wait) {
 			return &os.PathError{Op: "rmdir", Path: path, Err: err}
-		case <-time.After(wait): // processes that have just ended may still be in the group
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/loopdisk"
 )
 
@@ -171,14 +172,12 @@ func awaitLoop(ctx context.Context, loop, image string, limit time.Duration) err
 		if err != nil || string(b) != image+"\n" {
 			return nil //nolint:nilerr // no longer attached
 		}
-		select {
-		case <-ctx.Done():
+		if !background.Sleep(ctx, wait) {
 			who := "its unknown user ends"
 			if names := holdersOf(loop); len(names) > 0 {
 				who = "these end: " + strings.Join(names, ", ")
 			}
 			return fmt.Errorf("its disk %s stays attached to /dev/%s until %s", image, loop, who)
-		case <-time.After(wait):
 		}
 	}
 }

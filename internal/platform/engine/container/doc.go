@@ -39,10 +39,11 @@
 // The package must not import another engine, or parts of the platform that use
 // engines.
 //
-// Imports: base/background, base/cgroup, base/fault, base/keyed, base/loopdisk,
-// base/mounts, platform/engine, platform/engine/container/network,
-// platform/engine/local, platform/instance/homedir,
-// platform/instance/initproto, platform/storage/archive, github.com/creack/pty,
+// Imports: base/background, base/cgroup, base/datadir, base/fault, base/keyed,
+// base/loopdisk, base/mounts, platform/engine,
+// platform/engine/container/network, platform/engine/local,
+// platform/instance/homedir, platform/instance/initproto,
+// platform/storage/archive, github.com/creack/pty,
 // github.com/opencontainers/runtime-spec/specs-go, golang.org/x/sys/unix,
 // golang.org/x/term.
 package container

@@ -3,6 +3,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -23,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/datadir"
 	"ingot/internal/base/keyed"
 	"ingot/internal/base/loopdisk"
 	"ingot/internal/platform/engine"
@@ -142,9 +144,7 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 		about: engine.Description{Name: "container", Isolated: true, HardDisk: true, HardProcesses: true,
 			Detail: "Linux containers"},
 	}
-	if e.log == nil {
-		e.log = slog.New(slog.DiscardHandler)
-	}
+	e.log = cmp.Or(e.log, slog.New(slog.DiscardHandler))
 	initPath, err := local.InitPath(o.Init)
 	if err != nil && !o.Leaving {
 		return nil, err
@@ -243,25 +243,15 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(int(f.Fd())); err != nil {
+	// A server that is just stopping gets a moment.
+	if err := datadir.LockFile(context.Background(), f, time.Second); err != nil {
 		_ = f.Close() // nothing was written
-		if errors.Is(err, unix.EWOULDBLOCK) {
+		if errors.Is(err, datadir.ErrLocked) {
 			return nil, fmt.Errorf("%s is in use by another server", dir)
 		}
 		return nil, &os.PathError{Op: "lock", Path: f.Name(), Err: err}
 	}
 	return f, nil
-}
-
-// flock locks a file, and waits a little for a server that is just stopping.
-func flock(fd int) error {
-	for wait := time.Millisecond; ; wait *= 2 {
-		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) || wait > 500*time.Millisecond {
-			return err
-		}
-		time.Sleep(wait)
-	}
 }
 
 // Describe reports that instances are isolated, and why none are started.

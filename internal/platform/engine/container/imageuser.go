@@ -4,6 +4,7 @@ package container
 
 import (
 	"bufio"
+	"cmp"
 	"io"
 	"io/fs"
 	"os"
@@ -23,9 +24,7 @@ const accountsSize = 1 << 20
 // userOf returns whom the members of an image run as, with the ids that the image uses.
 func userOf(layers []layer, i engine.Image) (imageUser, error) {
 	name, group, hasGroup := strings.Cut(i.User, ":")
-	if name == "" {
-		name = "0"
-	}
+	name = cmp.Or(name, "0")
 	who := imageUser{Home: "/", Dir: i.Dir}
 	if !path.IsAbs(who.Dir) {
 		who.Dir = path.Join("/", who.Dir)

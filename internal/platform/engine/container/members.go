@@ -3,6 +3,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,9 +148,7 @@ func (c cgroups) limitMembers(group string, first int, s engine.Spec, limits eng
 
 // limitMember sets the limits of one group and checks that they are in force.
 func (c cgroups) limitMember(group string, limit int64, enforced bool, weight int) error {
-	if weight == 0 {
-		weight = initproto.DefaultCPUWeight
-	}
+	weight = cmp.Or(weight, initproto.DefaultCPUWeight)
 	bytes := strconv.FormatInt(limit, 10)
 	var errs []error
 	if c.unified != "" {

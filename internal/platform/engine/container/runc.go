@@ -3,6 +3,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,10 +29,7 @@ type runtimeOCI struct {
 }
 
 func findRunc(explicit string) (string, error) {
-	name := explicit
-	if name == "" {
-		name = "runc"
-	}
+	name := cmp.Or(explicit, "runc")
 	path, err := exec.LookPath(name)
 	if err != nil && explicit == "" {
 		for _, p := range []string{"/usr/sbin/runc", "/usr/local/sbin/runc", "/usr/bin/runc", "/usr/local/bin/runc"} {

@@ -3,6 +3,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -222,12 +223,8 @@ func (e *Engine) commit(in *instance, s engine.Spec, limits engine.Limits) error
 	if in.Image != nil {
 		m.Launch.User, m.Launch.Group = in.Image.User, in.Image.Group
 	}
-	if m.Launch.User == 0 {
-		m.Launch.User = vcapID
-	}
-	if m.Launch.Group == 0 {
-		m.Launch.Group = vcapID
-	}
+	m.Launch.User = cmp.Or(m.Launch.User, vcapID)
+	m.Launch.Group = cmp.Or(m.Launch.Group, vcapID)
 	for _, p := range s.Ports {
 		m.Ports = append(m.Ports, engine.Port{
 			Inside: p, Listens: p, Address: net.JoinHostPort(in.Addr.String(), strconv.Itoa(p)),

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -73,9 +74,7 @@ func InitPath() string { return filepath.Join(programs, "ingot-init") }
 func TempDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "eng")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		// Shared archives are read-only, also for this process if it is not root.
 		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, _ error) error {
@@ -88,9 +87,7 @@ func TempDir(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	if err := os.Chmod(dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(dir, 0o711))
 	return dir
 }
 
@@ -100,9 +97,7 @@ func Run(t *testing.T, newEngine New, o Options) {
 	if programs == "" {
 		t.Fatal("TestMain has to call enginetest.Main")
 	}
-	if o.Many == 0 {
-		o.Many = 20
-	}
+	o.Many = cmp.Or(o.Many, 20)
 	s := &suite{o: o, new: newEngine, dir: TempDir(t)}
 	s.Engine = newEngine(t, s.dir)
 	s.about = s.Describe()

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/instance/initproto"
 )
@@ -277,9 +278,7 @@ func execClose(s *suite, t *testing.T) {
 	}
 	// The instance is not affected.
 	s.sh(t, id, `true`)
-	if err := s.Signal(within(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Signal(within(t), id))
 	f.end()
 }
 
@@ -338,9 +337,7 @@ func execFails(s *suite, t *testing.T) {
 		}
 		_ = p.Close()
 	}
-	if err := s.Signal(within(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Signal(within(t), id))
 	f.end()
 	s.awaitGone(t, id)
 	if _, err := s.Exec(within(t), id, engine.ExecRequest{Args: []string{"true"}}); err == nil ||

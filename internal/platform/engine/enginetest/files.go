@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/instance/initproto"
 )
@@ -44,9 +45,7 @@ func unpacked(s *suite, t *testing.T) {
 	if _, err := z.Write(tarOf(file("config/second", 0o644, "second\n"), file("data", 0o600, "later\n"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, z.Close())
 	spec.Files = append(spec.Files,
 		archiveOf("", tarOf(
 			file("app/run", 0o755, "#!/bin/sh\necho runs\n"),
@@ -145,9 +144,7 @@ func collect(s *suite, t *testing.T) {
 			t.Errorf("Collect %s went well", path)
 		}
 	}
-	if err := s.Signal(within(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Signal(within(t), id))
 	f.end()
 	s.awaitGone(t, id)
 	same(t, "after its end", s.collect(t, id, "out"), want)

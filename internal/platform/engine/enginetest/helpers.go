@@ -292,9 +292,7 @@ func (s *suite) collect(t *testing.T, id, path string) map[string]string {
 		if errors.Is(err, io.EOF) {
 			return found
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		name := strings.TrimSuffix(strings.TrimPrefix(h.Name, "./"), "/")
 		if name == "" || name == "." {
 			continue // the directory itself
@@ -309,9 +307,7 @@ func (s *suite) collect(t *testing.T, id, path string) map[string]string {
 			found[name] = "-> " + h.Linkname
 		default:
 			content, err := io.ReadAll(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			found[name] = string(content)
 		}
 	}

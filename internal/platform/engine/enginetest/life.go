@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/instance/initproto"
 )
@@ -133,9 +134,7 @@ func startTwice(s *suite, t *testing.T) {
 	if err := s.Start(within(t), spec); err != nil {
 		t.Errorf("Start again: %v", err)
 	}
-	if err := s.Signal(within(t), spec.ID); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Signal(within(t), spec.ID))
 	f.end()
 	// It has ended, but exists: nothing to do.
 	if err := s.Start(within(t), spec); err != nil {
@@ -309,9 +308,7 @@ func streamClosed(s *suite, t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancel(within(t))
 		stream, err := s.Records(ctx, id, engine.Position(f.last))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		result := make(chan error, 1)
 		go func() {
 			var err error
@@ -392,9 +389,7 @@ func codependent(s *suite, t *testing.T) {
 func signal(s *suite, t *testing.T) {
 	id, f := s.run(t, sh("web", `trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done`))
 	f.line("ready")
-	if err := s.Signal(within(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Signal(within(t), id))
 	f.line("told")
 	if e := f.event(initproto.EventExited); e.Status != 0 || !e.Cancelled || e.Overdue {
 		t.Errorf("exited: %+v", e)
@@ -415,9 +410,7 @@ func stubborn(s *suite, t *testing.T) {
 	f := s.follow(t, id, 0)
 	f.line("ready")
 	began := time.Now()
-	if err := s.Signal(within(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Signal(within(t), id))
 	if e := f.event(initproto.EventExited); e.Status != 137 || !e.Overdue {
 		t.Errorf("exited: %+v", e)
 	}
@@ -435,9 +428,7 @@ func firstThread(s *suite, t *testing.T) {
 	id := s.start(t, spec)
 	f := s.follow(t, id, 0)
 	f.line("detached")
-	if err := s.Signal(within(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Signal(within(t), id))
 	f.end()
 	s.awaitGone(t, id)
 
@@ -468,9 +459,7 @@ func removeStubborn(s *suite, t *testing.T) {
 	id := s.start(t, spec)
 	f := s.follow(t, id, 0)
 	f.line("ready")
-	if err := s.Signal(within(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Signal(within(t), id))
 	s.remove(t, id)
 	s.isAbsent(t, id)
 }

@@ -87,9 +87,7 @@ func memberLimit(s *suite, t *testing.T) {
 	f.event(initproto.EventRestarted)
 	f.line("begins")
 	u, err := s.Usage(within(t), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if len(u.Members) != 2 || u.OOMKills == 0 {
 		t.Fatalf("usage is %+v, want two members and a kill", u)
 	}
@@ -104,9 +102,7 @@ func memberLimit(s *suite, t *testing.T) {
 	// A process of the first life would still hold what it got.
 	p, err := s.Exec(within(t), id, engine.ExecRequest{Args: []string{"/bin/sh", "-c",
 		`set -- $(grep -l "sleep" /proc/[0-9]*/comm); echo $#`}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer p.Close()
 	b := make([]byte, 16)
 	n, _ := p.Stdout().Read(b)

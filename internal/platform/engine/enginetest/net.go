@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/instance/initproto"
 )
@@ -111,9 +112,7 @@ func listenQuietly(t *testing.T) net.Listener {
 func fixedPort(s *suite, t *testing.T) {
 	l := listenQuietly(t)
 	_, text, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	fixed := l.Addr().(*net.TCPAddr).Port
 	spec := func() engine.Spec {
 		e := s.spec(t, sh("web", waiting), sh("side", `exec "$MEMBER" serve tcp 127.0.0.1:`+text+` side`))
@@ -162,9 +161,7 @@ func dial(s *suite, t *testing.T) {
 		c.Close()
 		t.Error("there is something on port 1")
 	}
-	if err := s.Signal(within(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Signal(within(t), id))
 	f.end()
 	s.awaitGone(t, id)
 	if c, err := s.Dial(within(t), id, "tcp", "127.0.0.1:8080"); err == nil {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/instance/initproto"
 )
 
@@ -53,9 +54,7 @@ func stopOrder(s *suite, t *testing.T) {
 			return r.Kind == initproto.Stdout && (text == "web" || text == "shipper")
 		})
 	}
-	if err := s.Signal(within(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Signal(within(t), id))
 	f.line("web told")
 	if e := f.event(initproto.EventExited); !e.Cancelled {
 		t.Errorf("web exited with %+v", e)

@@ -64,9 +64,7 @@ func restart(s *suite, t *testing.T) {
 			t.Errorf("Usage: %+v, %v", u, err)
 		}
 	}
-	if err := s.Signal(within(t), id); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Signal(within(t), id))
 	f.event(initproto.EventEnded)
 	f.end()
 	if i := s.awaitGone(t, id); i.State.Exit == nil || !i.State.Exit.Stopped {

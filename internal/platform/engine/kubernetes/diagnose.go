@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"ingot/internal/base/background"
 	"ingot/internal/platform/instance/agentproto"
 )
 
@@ -56,9 +58,7 @@ const oldest = 31
 
 // Run reports the result of each step. It stops at a step that the next ones need.
 func (d Diagnosis) Run(ctx context.Context, report func(Finding)) {
-	if d.Settle == 0 {
-		d.Settle = 15 * time.Second
-	}
+	d.Settle = cmp.Or(d.Settle, 15*time.Second)
 	d.report = report
 	d.Install = "doctor" // so that the next diagnosis removes what a killed one left
 	o := d.Options
@@ -385,9 +385,7 @@ func (d *Diagnosis) eventually(ctx context.Context, from, to string, want bool) 
 		if row == 2 {
 			return true
 		}
-		select {
-		case <-time.After(lookAgain):
-		case <-ctx.Done():
+		if !background.Sleep(ctx, lookAgain) {
 			return false
 		}
 	}

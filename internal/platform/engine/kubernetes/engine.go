@@ -106,15 +106,9 @@ func prepare(o Options) (*Engine, error) {
 		keys:    append([]agent.Keys{{Authority: o.Authority, Key: o.Key}}, o.Older...), dialers: map[string]dialer{},
 		removing: map[types.UID]bool{}, known: map[types.UID]*known{}, execs: map[*execution]struct{}{},
 	}
-	if e.log == nil {
-		e.log = slog.New(slog.DiscardHandler)
-	}
-	if e.options.Silence == 0 {
-		e.options.Silence = agentproto.Silence
-	}
-	if e.options.ForceAfter == 0 {
-		e.options.ForceAfter = defaultForceAfter
-	}
+	e.log = cmp.Or(e.log, slog.New(slog.DiscardHandler))
+	e.options.Silence = cmp.Or(e.options.Silence, agentproto.Silence)
+	e.options.ForceAfter = cmp.Or(e.options.ForceAfter, defaultForceAfter)
 	if e.options.Home == nil {
 		e.options.Home = func(string) string { return home }
 	}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"ingot/internal/base/background"
 	"ingot/internal/platform/engine"
 )
 
@@ -182,10 +183,7 @@ func (p *pods) tell(o any, f func(*pod)) {
 	defer p.mu.Unlock()
 	for c, name := range p.waiting {
 		if name == one.Name {
-			select {
-			case c <- struct{}{}:
-			default:
-			}
+			background.Kick(c)
 		}
 	}
 }
@@ -268,16 +266,11 @@ func (p *pods) await(ctx context.Context, namespace, name string, f func(*pod) (
 		defer p.mu.Unlock()
 		delete(p.waiting, c)
 	}()
-	ticker := time.NewTicker(lookAgain)
-	defer ticker.Stop()
 	for {
 		if done, err := f(p.cached(namespace, name)); done || err != nil {
 			return err
 		}
-		select {
-		case <-c:
-		case <-ticker.C:
-		case <-ctx.Done():
+		if !background.Wait(ctx, lookAgain, c) {
 			return ctx.Err()
 		}
 	}

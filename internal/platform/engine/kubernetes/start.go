@@ -346,12 +346,9 @@ func (e *Engine) answers(ctx context.Context, p *pod, c *agent.Client) (launched
 		if errors.Is(err, agent.ErrWrongAgent) || e.over(ctx, p) {
 			break
 		}
-		select {
-		case <-time.After(wait):
-			continue
-		case <-limit.Done():
+		if !background.Sleep(limit, wait) {
+			break
 		}
-		break
 	}
 	if ctx.Err() != nil {
 		return false, ctx.Err()

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -223,9 +224,7 @@ func (e *Engine) finalState(ctx context.Context, p *pod) (initproto.State, error
 	}
 	s := k.state
 	if s.Phase != initproto.Ended {
-		if s.Phase == "" {
-			s.Phase = initproto.Starting
-		}
+		s.Phase = cmp.Or(s.Phase, initproto.Starting)
 		err := e.readLog(ctx, p, tailLines, func(r initproto.Record) { fold(&s, r) })
 		switch {
 		case errors.Is(err, engine.ErrNotFound) || ctx.Err() != nil:

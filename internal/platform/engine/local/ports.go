@@ -8,9 +8,13 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
+
+	"ingot/internal/platform/engine"
 )
 
 // ErrPortTaken means that another program on this machine uses the port.
@@ -132,5 +136,39 @@ func (p *Ports) Close() {
 	for port, l := range p.held {
 		l.Close()
 		delete(p.held, port)
+	}
+}
+
+var mentioned = regexp.MustCompile(`\{\{port:([0-9]{1,5})\}\}`)
+
+// WantedPorts returns the ports of a spec, and those that only its members mention, each once.
+func WantedPorts(s engine.Spec) (wanted []int) {
+	all := slices.Clone(s.Ports)
+	for _, m := range s.Launch.Members {
+		for _, text := range slices.Concat(m.Args, m.Env) {
+			for _, match := range mentioned.FindAllStringSubmatch(text, -1) {
+				if n, err := strconv.Atoi(match[1]); err == nil {
+					all = append(all, n)
+				}
+			}
+		}
+	}
+	for _, n := range all {
+		if !slices.Contains(wanted, n) {
+			wanted = append(wanted, n)
+		}
+	}
+	return wanted
+}
+
+// Listens maps a port of a spec to the number that the instance listens on. Others are unchanged.
+func Listens(ports []engine.Port) func(int) int {
+	return func(inside int) int {
+		for _, p := range ports {
+			if p.Inside == inside {
+				return p.Listens
+			}
+		}
+		return inside
 	}
 }

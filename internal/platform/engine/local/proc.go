@@ -122,12 +122,8 @@ func (p ProcessID) Wait(ctx context.Context) error {
 
 func (p ProcessID) poll(ctx context.Context) error {
 	const interval = 100 * time.Millisecond
-	t := time.NewTicker(interval)
-	defer t.Stop()
 	for p.Alive() {
-		select {
-		case <-t.C:
-		case <-ctx.Done():
+		if !background.Sleep(ctx, interval) {
 			return ctx.Err()
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/platform/engine/local"
 	"ingot/internal/platform/instance/initproto"
 )
@@ -69,9 +70,7 @@ func (w wanted) killAll(ctx context.Context) error {
 		if err := errors.Join(errs...); err != nil {
 			return err
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if !background.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
 	}

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,12 +103,8 @@ func New(o Options) (*Engine, error) {
 		ports:    local.NewPorts(),
 		children: map[string]*child{}, usage: usageCache{disk: map[string]diskUse{}},
 	}
-	if e.host == "" {
-		e.host = loopback
-	}
-	if e.log == nil {
-		e.log = slog.New(slog.DiscardHandler)
-	}
+	e.host = cmp.Or(e.host, loopback)
+	e.log = cmp.Or(e.log, slog.New(slog.DiscardHandler))
 	e.open, e.close = context.WithCancel(context.Background())
 	if err := e.adopt(); err != nil {
 		if !o.Leaving {
@@ -288,7 +285,7 @@ func (e *Engine) Dial(ctx context.Context, id, network, address string) (net.Con
 	}
 	if host, port, err := net.SplitHostPort(address); err == nil && isLoopback(host) {
 		if n, err := strconv.Atoi(port); err == nil {
-			address = net.JoinHostPort(host, strconv.Itoa(listens(d.Meta().Ports)(n)))
+			address = net.JoinHostPort(host, strconv.Itoa(local.Listens(d.Meta().Ports)(n)))
 		}
 	}
 	var dialer net.Dialer

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,26 +102,11 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	return err
 }
 
-var mentioned = regexp.MustCompile(`\{\{port:([0-9]{1,5})\}\}`)
-
 // reserve allocates a port of this machine for each port of the spec, and for those that
 // only members mention. If it fails, none is kept.
 func (e *Engine) reserve(s engine.Spec) ([]engine.Port, error) {
-	wanted := slices.Clone(s.Ports)
-	for _, m := range s.Launch.Members {
-		for _, text := range slices.Concat(m.Args, m.Env) {
-			for _, match := range mentioned.FindAllStringSubmatch(text, -1) {
-				if n, err := strconv.Atoi(match[1]); err == nil {
-					wanted = append(wanted, n)
-				}
-			}
-		}
-	}
 	var ports []engine.Port
-	for _, inside := range wanted {
-		if slices.ContainsFunc(ports, func(p engine.Port) bool { return p.Inside == inside }) {
-			continue
-		}
+	for _, inside := range local.WantedPorts(s) {
 		listens := inside
 		var err error
 		if local.MentionsPort(s.Launch, inside) {
@@ -145,22 +129,9 @@ func (e *Engine) reserve(s engine.Spec) ([]engine.Port, error) {
 	return ports, nil
 }
 
-// listens maps a port of the spec to the number that the instance listens on. Others are
-// unchanged.
-func listens(ports []engine.Port) func(int) int {
-	return func(inside int) int {
-		for _, p := range ports {
-			if p.Inside == inside {
-				return p.Listens
-			}
-		}
-		return inside
-	}
-}
-
 // wordsOf returns the placeholder values of an instance.
 func (e *Engine) wordsOf(d *local.Dir, ports []engine.Port) local.Words {
-	return local.Words{Home: d.Home(), IP: e.host, Host: e.host, Port: listens(ports)}
+	return local.Words{Home: d.Home(), IP: e.host, Host: e.host, Port: local.Listens(ports)}
 }
 
 // build creates the directory of an instance with its files. The caller must destroy the

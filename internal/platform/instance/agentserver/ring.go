@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 
+	"ingot/internal/base/background"
 	"ingot/internal/platform/instance/initproto"
 )
 
@@ -66,10 +67,7 @@ func (r *ring) Write(batch []byte) (int, error) {
 	err = r.append(batch, first.Seq, first.Seq+lines-1)
 	r.last = first.Seq + lines - 1
 	for c := range r.wake {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
+		background.Kick(c)
 	}
 	if err != nil {
 		return 0, err
@@ -175,10 +173,7 @@ func (r *ring) finish() {
 	r.ended = true
 	r.settle()
 	for c := range r.wake {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
+		background.Kick(c)
 	}
 }
 

@@ -5,6 +5,7 @@ package agentserver
 import (
 	"archive/tar"
 	"bufio"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -22,9 +23,7 @@ import (
 // Names and hard links cannot lead outside of root; symbolic links can, because they are
 // valid where the app runs, but nothing is written through such a link.
 func unpack(root *os.Root, target string, r io.Reader, limit int64) error {
-	if target == "" {
-		target = "."
-	}
+	target = cmp.Or(target, ".")
 	if !filepath.IsLocal(target) {
 		return agentproto.Errorf(agentproto.Malformed, "%s: not below the home directory", target)
 	}

@@ -1,6 +1,7 @@
 package dns
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -80,9 +81,7 @@ type Server struct {
 
 // New returns a server that is not running.
 func New(c Config) *Server {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Upstreams == nil {
 		c.Upstreams = machineServers
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"ingot/internal/base/background"
 )
 
 // Reader reads a stream in a directory and follows it. Next must be called by one goroutine
@@ -326,10 +328,7 @@ func (s *subscription) notify(changed bool) {
 	if changed {
 		s.dirty.Store(true)
 	}
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	background.Kick(s.wake)
 }
 
 // changed reports whether a segment was created or deleted since the last call.

@@ -68,9 +68,7 @@ func New(s Services, gateway netip.Addr) (*Plan, error) {
 			return nil, err
 		}
 	}
-	if p.Auth == "" {
-		p.Auth = p.API
-	}
+	p.Auth = cmp.Or(p.Auth, p.API)
 	return p, nil
 }
 
@@ -84,10 +82,7 @@ func (p *Plan) rewrite(address string, s Services) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
 		return "", fmt.Errorf("the port of %s: %w", address, err)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ingot/internal/base/db"
 	"ingot/internal/base/token"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -73,11 +74,7 @@ func (n *Info) About(ctx context.Context, app string) *logs.About {
 	if ok && known.changes == changes && now.Sub(known.at) < namesFresh {
 		return known.about
 	}
-	var about logs.About
-	err := n.store.View(ctx, func(tx platform.Tx) (err error) {
-		about, err = n.aboutIn(tx, app)
-		return err
-	})
+	about, err := db.Within(ctx, n.store.View, func(tx platform.Tx) (logs.About, error) { return n.aboutIn(tx, app) })
 	if err != nil {
 		if ok {
 			return known.about // better than nothing

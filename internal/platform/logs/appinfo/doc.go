@@ -6,6 +6,6 @@
 //
 // It must not import a store or an engine; it gets them as interfaces.
 //
-// Imports: base/token, platform, platform/actions, platform/logs,
+// Imports: base/db, base/token, platform, platform/actions, platform/logs,
 // platform/logs/drain, platform/run/controller/usage.
 package appinfo

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -79,39 +80,22 @@ func New(store logs.Store, source Source, o Options) *Manager {
 	o.Settle = cmp.Or(o.Settle, 5*time.Second)
 	o.TellEvery = cmp.Or(o.TellEvery, 30*time.Second)
 	o.Backoff = cmp.Or(o.Backoff, time.Second)
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return &Manager{store: store, source: source, options: o, share: platform.NewShare(o.Owner),
 		kick: make(chan struct{}, 1), workers: map[workerKey]*worker{}}
 }
 
 // Kick triggers a read of the source: its drains changed.
-func (m *Manager) Kick() {
-	select {
-	case m.kick <- struct{}{}:
-	default:
-	}
-}
+func (m *Manager) Kick() { background.Kick(m.kick) }
 
 // Start starts sending.
 func (m *Manager) Start(ctx context.Context) error {
-	return m.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		spawn(func() {
-			tick := time.NewTicker(m.options.Interval)
-			defer tick.Stop()
-			for {
-				m.refresh(work)
-				select {
-				case <-work.Done():
-					m.adjust(work, nil)
-					return
-				case <-tick.C:
-				case <-m.kick:
-				}
-			}
-		})
-		return nil
+	return m.Run(ctx, func(work context.Context) {
+		m.Kick()
+		for range background.Ticks(work, m.options.Interval, m.kick) {
+			m.refresh(work)
+		}
+		m.adjust(work, nil)
 	})
 }
 
@@ -225,9 +209,7 @@ type Stat struct {
 func (m *Manager) Stats() []Stat {
 	m.mu.Lock()
 	workers := make([]*worker, 0, len(m.workers))
-	for _, w := range m.workers {
-		workers = append(workers, w)
-	}
+	workers = slices.AppendSeq(workers, maps.Values(m.workers))
 	m.mu.Unlock()
 	out := make([]Stat, 0, len(workers))
 	for _, w := range workers {

@@ -103,12 +103,8 @@ func (w *worker) run(ctx context.Context) {
 			w.fail(err)
 		}
 		// Random, so that the drains of one receiver do not all reconnect at once.
-		t := time.NewTimer(pause/2 + rand.N(pause)) //nolint:gosec // not a secret
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if !background.Sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // not a secret
 			return
-		case <-t.C:
 		}
 		pause = min(2*pause, maxBackoff)
 	}

@@ -37,9 +37,7 @@ func NewPage(q logs.ReadQuery) *Page {
 		q.Limit = logs.DefaultLimit
 	}
 	q.Limit = min(q.Limit, logs.MaxLimit)
-	if q.End == 0 {
-		q.End = math.MaxInt64
-	}
+	q.End = cmp.Or(q.End, math.MaxInt64)
 	p := pages.Get().(*Page)
 	p.query = q
 	return p

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/db"
 	"ingot/internal/platform/logs/frame"
 )
@@ -45,12 +46,7 @@ func (f *feed) all() {
 	f.signal()
 }
 
-func (f *feed) signal() {
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
-}
+func (f *feed) signal() { background.Kick(f.wake) }
 
 func (f *feed) take() (first map[string]uint64, every, skipped bool) {
 	f.mu.Lock()
@@ -82,7 +78,7 @@ func (s *Store) feedHoses(ctx context.Context) {
 		if begins || every {
 			now, err := s.nextLines(ctx)
 			if err != nil { // what is missed until then is not noticed
-				pause(ctx, time.Second)
+				background.Sleep(ctx, time.Second)
 				s.feed.all()
 				continue
 			}

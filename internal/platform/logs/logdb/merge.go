@@ -104,12 +104,8 @@ func (s *Store) maintain(ctx context.Context, now bool) error {
 	return nil
 }
 
-func (s *Store) slots(ctx context.Context, query string) (slots []int64, err error) {
-	err = s.db.View(ctx, func(tx *db.Tx) error {
-		slots, err = db.All(tx, value[int64], query)
-		return err
-	})
-	return slots, err
+func (s *Store) slots(ctx context.Context, query string) ([]int64, error) {
+	return db.Within(ctx, s.db.View, func(tx *db.Tx) ([]int64, error) { return db.All(tx, value[int64], query) })
 }
 
 func partition(slot int64) string { return "log_chunks_" + strconv.FormatInt(slot, 10) }

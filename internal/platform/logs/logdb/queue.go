@@ -164,10 +164,7 @@ func (q *queue) countLost(w *write) {
 func (s *Store) flushSoon() {
 	q := &s.queue
 	if q.size >= flushBytes || q.lines >= flushLines {
-		select {
-		case q.kick <- struct{}{}:
-		default:
-		}
+		background.Kick(q.kick)
 	}
 	if !q.busy {
 		q.busy = true
@@ -192,10 +189,7 @@ func (s *Store) flushNow(ctx context.Context, app string) {
 		return
 	}
 	q.writes = append(q.writes, w)
-	select {
-	case q.kick <- struct{}{}:
-	default:
-	}
+	background.Kick(q.kick)
 	q.mu.Unlock()
 	select {
 	case <-w.done: // even if it failed: then there is nothing more to read
@@ -245,10 +239,7 @@ func (q *queue) close(patience time.Duration, giveUp func()) {
 	defer q.mu.Unlock()
 	q.closed = true
 	q.changed.Broadcast()
-	select {
-	case q.kick <- struct{}{}:
-	default:
-	}
+	background.Kick(q.kick)
 	for q.busy {
 		q.changed.Wait()
 	}
@@ -299,13 +290,7 @@ func (s *Store) flushNext(b *batch) (more bool) {
 
 // await waits until a time, or until enough is queued.
 func (s *Store) await(until time.Time) {
-	t := time.NewTimer(time.Until(until))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-s.queue.kick:
-	case <-s.work.Done():
-	}
+	background.Wait(s.work, time.Until(until), s.queue.kick)
 }
 
 // store flushes a batch. While the database cannot be reached it tries again.
@@ -333,7 +318,7 @@ func (s *Store) store(b batch) {
 				s.options.Log.Warn("storing log lines failed; this is tried again", "error", err)
 			}
 			if time.Since(first) < s.options.Patience {
-				pause(s.work, min(time.Duration(try)*50*time.Millisecond, time.Second))
+				background.Sleep(s.work, min(time.Duration(try)*50*time.Millisecond, time.Second))
 				continue
 			}
 		case try == 1:
@@ -346,15 +331,6 @@ func (s *Store) store(b batch) {
 
 // flushTimeout is how long the transaction of a flush may take.
 const flushTimeout = 30 * time.Second
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}
 
 // fail ends the calls whose lines could not be stored.
 func (s *Store) fail(b batch, err error) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/db"
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
@@ -267,7 +268,7 @@ func (s *Store) marksOf(streams ...string) (all map[string]mark) {
 	s.queue.mu.Lock()
 	forgotten := slices.Concat(s.queue.forget, s.queue.going)
 	s.queue.mu.Unlock()
-	for began := time.Now(); ; pause(s.work, 250*time.Millisecond) {
+	for began := time.Now(); ; background.Sleep(s.work, 250*time.Millisecond) {
 		err := s.db.View(s.work, func(tx *db.Tx) (err error) {
 			all, err = readMarks(tx, streams)
 			return err

@@ -1,6 +1,7 @@
 package logdb
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"embed"
@@ -108,9 +109,7 @@ func (o Options) withDefaults() Options {
 	duration(&o.Patience, time.Minute)
 	duration(&o.PollEvery, 2*time.Second)
 	duration(&o.ObjectGrace, time.Hour)
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
 }
 
@@ -203,14 +202,7 @@ func (s *Store) Start(ctx context.Context) error {
 		spawn(func() { background.Loop(work, "log polling", func() { s.pollTails(work) }) })
 		spawn(func() { background.Loop(work, "log streams of many apps", func() { s.feedHoses(work) }) })
 		spawn(func() {
-			tick := time.NewTicker(maintainEvery)
-			defer tick.Stop()
-			for {
-				select {
-				case <-work.Done():
-					return
-				case <-tick.C:
-				}
+			for range background.Ticks(work, maintainEvery, nil) {
 				s.reportLosses()
 				if err := background.Do("log housekeeping", func() error { return s.maintain(work, false) }); err != nil &&
 					work.Err() == nil {

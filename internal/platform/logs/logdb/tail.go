@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/db"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/frame"
@@ -242,12 +243,7 @@ func (t *tail) Close() {
 	t.signal()
 }
 
-func (t *tail) signal() {
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
-}
+func (t *tail) signal() { background.Kick(t.wake) }
 
 // arrived wakes the readers of an app. first is its first new line, or 0 if its log was
 // deleted.
@@ -283,7 +279,7 @@ func (s *Store) listen(ctx context.Context) {
 		}
 		s.options.Log.WarnContext(ctx,
 			"notifications of log lines are interrupted; new lines are looked for from time to time", "error", err)
-		pause(ctx, time.Second)
+		background.Sleep(ctx, time.Second)
 	}
 }
 
@@ -332,7 +328,7 @@ func (s *Store) received(payload string) {
 // notifications, otherwise rarely, in case one was lost.
 func (s *Store) pollTails(ctx context.Context) {
 	for n := 1; ; n++ {
-		pause(ctx, s.options.PollEvery)
+		background.Sleep(ctx, s.options.PollEvery)
 		if ctx.Err() != nil {
 			return
 		}

@@ -1,6 +1,7 @@
 package logfiles
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -44,9 +45,7 @@ func (o Options) withDefaults() Options {
 	if o.IdleAfter <= 0 {
 		o.IdleAfter = 30 * time.Second
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -150,20 +151,10 @@ func (a *appLog) shed() bool {
 
 // Start starts closing the files of quiet apps.
 func (s *Store) Start(ctx context.Context) error {
-	return s.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		spawn(func() {
-			tick := time.NewTicker(s.options.IdleAfter)
-			defer tick.Stop()
-			for {
-				select {
-				case <-work.Done():
-					return
-				case now := <-tick.C:
-					s.closeIdle(now)
-				}
-			}
-		})
-		return nil
+	return s.Run(ctx, func(work context.Context) {
+		for now := range background.Ticks(work, s.options.IdleAfter, nil) {
+			s.closeIdle(now)
+		}
 	})
 }
 
@@ -212,9 +203,7 @@ func (s *Store) all() []*appLog {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	all := make([]*appLog, 0, len(s.apps))
-	for _, a := range s.apps {
-		all = append(all, a)
-	}
+	all = slices.AppendSeq(all, maps.Values(s.apps))
 	return all
 }
 

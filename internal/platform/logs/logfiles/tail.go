@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"ingot/internal/base/background"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/frame"
 )
@@ -197,9 +198,4 @@ func (t *tail) Close() {
 	t.signal()
 }
 
-func (t *tail) signal() {
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
-}
+func (t *tail) signal() { background.Kick(t.wake) }

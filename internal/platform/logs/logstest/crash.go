@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 )
@@ -60,12 +61,8 @@ func testKill(s *suite) {
 		cmd := exec.CommandContext(s.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), s.at.Environment...)
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			s.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			s.Fatal(err)
-		}
+		testkit.Must(s, err)
+		testkit.Must(s, cmd.Start())
 		lines := bufio.NewScanner(out)
 		kill := 10 + rand.IntN(150)
 		for n := 0; lines.Scan(); n++ {
@@ -76,9 +73,7 @@ func testKill(s *suite) {
 			}
 			told[stream] = seq
 			if n == kill { // and read on what is in the pipe
-				if err := cmd.Process.Kill(); err != nil {
-					s.Fatal(err)
-				}
+				testkit.Must(s, cmd.Process.Kill())
 			}
 		}
 		_ = cmd.Wait() // killed
@@ -108,9 +103,7 @@ func checkCrashed(s *suite, store logs.Store, app string) {
 		}
 		last[e.Stream] = e.Seq
 		n, err := strconv.Atoi(strings.TrimPrefix(e.Stream, "stream-"))
-		if err != nil {
-			s.Fatal(err)
-		}
+		testkit.Must(s, err)
 		if want := crashLine(n, e.Seq); string(e.Text) != string(want.Text) || e.App != want.App {
 			s.Fatalf("got %q, want %q", e.Text, want.Text)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 )
@@ -76,18 +77,14 @@ type suite struct {
 func (s *suite) open(o Options) logs.Store {
 	s.Helper()
 	store, err := s.at.Open(o)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	s.Cleanup(store.Stop)
 	return store
 }
 
 func (s *suite) settle(store logs.Store) {
 	s.Helper()
-	if err := s.at.Settle(store); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, s.at.Settle(store))
 }
 
 // Line returns a line of a web process.
@@ -99,9 +96,7 @@ func Line(app, stream string, seq uint64, at time.Time, text string) platform.Lo
 // Add appends lines.
 func Add(t testing.TB, s logs.Store, lines ...platform.LogLine) {
 	t.Helper()
-	if err := s.Append(lines...); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Append(lines...))
 }
 
 // Fill appends lines numbered from..to-1 in batches of odd sizes.
@@ -124,9 +119,7 @@ func Fill(t testing.TB, s logs.Store, app string, from, to int) {
 func Read(t testing.TB, s logs.Store, app string, q logs.ReadQuery) []platform.LogLine {
 	t.Helper()
 	got, err := s.Read(t.Context(), app, q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return got
 }
 
@@ -149,9 +142,7 @@ func ReadAll(t testing.TB, s logs.Store, app string, limit int) []platform.LogLi
 func Meta(t testing.TB, s logs.Store, app string) logs.Meta {
 	t.Helper()
 	all, err := s.Meta(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return all[app]
 }
 
@@ -168,9 +159,7 @@ func Texts(lines []platform.LogLine) []string {
 func Tail(t testing.TB, s logs.Store, app string, from logs.Start) logs.Tail {
 	t.Helper()
 	tail, err := s.Tail(app, from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(tail.Close)
 	return tail
 }
@@ -179,8 +168,6 @@ func Tail(t testing.TB, s logs.Store, app string, from logs.Start) logs.Tail {
 func Next(t testing.TB, tail logs.Tail) logs.Batch {
 	t.Helper()
 	b, err := tail.Next(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return b
 }

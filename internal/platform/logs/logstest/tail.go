@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 )
@@ -167,9 +168,7 @@ func testTailStarts(s *suite) {
 // A hose has the lines of its apps that are written after it was opened, each once.
 func testHose(s *suite) {
 	store := s.open(Options{})
-	if err := store.Start(s.Context()); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, store.Start(s.Context()))
 	Add(s, store, Line("a", "s-a", 1, T0, "before"))
 	one, all := store.Readers().Hose([]string{"a"}, ""), store.Readers().Hose(nil, "")
 	defer one.Close()

@@ -24,9 +24,7 @@ func testContract(s *suite) {
 	backgroundtest.Stress(s.T, func(t *testing.T) background.Service {
 		t.Helper()
 		store, err := s.at.Open(Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return store
 	})
 }
@@ -366,9 +364,7 @@ func testManyStreams(s *suite) {
 func testFailedWrite(s *suite) {
 	store := s.open(Options{PerAppBytes: 1 << 20})
 	mend, err := s.at.Break()
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	line := Line("a", "s", 1, T0, "x")
 	for range 2 {
 		if err := store.Append(line); err == nil {
@@ -392,9 +388,7 @@ func testDeleteApp(s *suite) {
 	Add(s, store, Line("a", "s", 6, T0, "x"))
 	tail := Tail(s, store, "a", logs.Newest(0))
 	for range 2 {
-		if err := store.DeleteApp("a"); err != nil {
-			s.Fatal(err)
-		}
+		testkit.Must(s, store.DeleteApp("a"))
 	}
 	all, err := store.Meta(s.Context())
 	if n := store.Position("s"); n != 0 || err != nil || len(Read(s, store, "a", logs.ReadQuery{})) != 0 || len(all) != 1 {
@@ -448,9 +442,7 @@ func testLosses(s *suite) {
 func testLossesAreReported(s *suite) {
 	store := s.open(Options{})
 	mend, err := s.at.Break()
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	own := platform.LogLine{App: "a", Source: "RTR", Instance: "0", Text: []byte("x")}
 	for range 3 {
 		_ = store.Tell(own, own) // a store that stores them later returns nil
@@ -470,9 +462,7 @@ func testLossesAreReported(s *suite) {
 // stored is stored, in order.
 func testConcurrent(s *suite) {
 	store := s.open(Options{})
-	if err := store.Start(s.Context()); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, store.Start(s.Context()))
 	const apps, lines, each = 6, 600, 4
 	done := make(chan struct{})
 	var writers, others sync.WaitGroup

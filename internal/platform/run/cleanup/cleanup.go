@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/db"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
@@ -134,11 +135,8 @@ func (c *Cleaner) purge(ctx context.Context, name string, do func() error) {
 // transaction waits for it.
 func (c *Cleaner) sweepBlobs(ctx context.Context) error {
 	began := c.Now().Add(-clockSlack)
-	var cutoff time.Time
-	if err := c.Store.View(ctx, func(tx platform.Tx) (err error) {
-		cutoff, err = oldestBuild(tx, began)
-		return err
-	}); err != nil {
+	cutoff, err := db.Within(ctx, c.Store.View, func(tx platform.Tx) (time.Time, error) { return oldestBuild(tx, began) })
+	if err != nil {
 		return err
 	}
 	for _, of := range []struct {

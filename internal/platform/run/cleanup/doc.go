@@ -7,6 +7,6 @@
 //
 // It must not import an engine or a store; it gets them as interfaces.
 //
-// Imports: base/background, base/fault, platform, platform/engine,
+// Imports: base/background, base/db, base/fault, platform, platform/engine,
 // platform/logs, platform/run/controller, platform/storage/blob.
 package cleanup

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -16,6 +17,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/clock"
+	"ingot/internal/base/db"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/engine"
@@ -163,18 +165,12 @@ func (c Config) withDefaults() Config {
 	number(&c.Workers, 8)
 	number(&c.Tasks, 64)
 	number(&c.Starts, max(4, 2*runtime.NumCPU()))
-	if c.Grace == 0 {
-		c.Grace = initproto.DefaultGrace
-	}
-	if c.Interval == 0 {
-		c.Interval = 10 * time.Second
-	}
+	c.Grace = cmp.Or(c.Grace, initproto.DefaultGrace)
+	c.Interval = cmp.Or(c.Interval, 10*time.Second)
 	if c.Clock == nil {
 		c.Clock = clock.System("controller timer")
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 
@@ -312,12 +308,7 @@ func (c *Controller) workOf(a *app) context.Context {
 func (c *Controller) Kick(appGUIDs ...string) { c.queue.add(appGUIDs...) }
 
 // KickAll has all apps looked at soon. It never blocks.
-func (c *Controller) KickAll() {
-	select {
-	case c.looks <- struct{}{}:
-	default:
-	}
-}
+func (c *Controller) KickAll() { background.Kick(c.looks) }
 
 func (c *Controller) worker() {
 	for {
@@ -457,11 +448,7 @@ func (c *Controller) look(ctx context.Context) error {
 	if err := c.LoadBackends(ctx); err != nil {
 		return err
 	}
-	var started []string
-	err = c.Store.View(ctx, func(tx platform.Tx) error {
-		started, err = startedApps(tx)
-		return err
-	})
+	started, err := db.Within(ctx, c.Store.View, startedApps)
 	c.Kick(started...)
 	return err
 }

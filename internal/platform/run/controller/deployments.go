@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 )
@@ -315,13 +316,6 @@ func (c *Controller) drain(ctx context.Context, id string) {
 	if c.Traffic == nil {
 		return
 	}
-	look := time.NewTicker(drainPoll)
-	defer look.Stop()
-	for c.Traffic.Busy(id) {
-		select {
-		case <-look.C:
-		case <-ctx.Done():
-			return
-		}
+	for c.Traffic.Busy(id) && background.Sleep(ctx, drainPoll) {
 	}
 }

@@ -44,8 +44,8 @@
 // The package must not import engines, databases, logs, router or HTTP APIs: it
 // defines small interfaces for what it needs from them.
 //
-// Imports: base/background, base/clock, base/fault, platform, platform/actions,
-// platform/engine, platform/instance/identity, platform/instance/initproto,
-// platform/run/controller/routing, platform/run/controller/usage,
-// github.com/google/uuid.
+// Imports: base/background, base/clock, base/db, base/fault, platform,
+// platform/actions, platform/engine, platform/instance/identity,
+// platform/instance/initproto, platform/run/controller/routing,
+// platform/run/controller/usage, github.com/google/uuid.
 package controller

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -481,10 +482,7 @@ func (r rules) ended(s *slot, e event) []action {
 			s.wanted, s.ready, s.failing, s.failed, s.details = "", false, false, sound, ""
 			return append(r.moving(*s, e.moved), r.clear(s)...)
 		}
-		text := e.text
-		if text == "" {
-			text = "Instance ended without a reason"
-		}
+		text := cmp.Or(e.text, "Instance ended without a reason")
 		r.count(s, crashed, text)
 		return append([]action{crashOf(*s, e.status)}, r.clear(s)...)
 	case stopping:

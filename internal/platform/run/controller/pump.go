@@ -96,7 +96,7 @@ func (p *pump) run(ctx context.Context) (event, bool) {
 			return event{kind: evLost}, true
 		}
 		p.Log.Warn("reading the records of an instance failed", "app", p.app, "instance", p.id, "error", err)
-		if !rest(ctx, pauseAfter(failures)) {
+		if !background.Sleep(ctx, pauseAfter(failures)) {
 			return event{}, false
 		}
 	}
@@ -110,18 +110,6 @@ func (p *pump) read(ctx context.Context) error {
 	}
 	defer stream.Close() //nolint:errcheck // only read
 	return p.readAll(ctx, stream)
-}
-
-// rest pauses in real time, because files and disks do not follow the clock of a test.
-func rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // finishSafely is finish with panics recovered; after a panic the end of the instance is
@@ -176,7 +164,7 @@ func (p *pump) lastState(ctx context.Context) (engine.Instance, error) {
 			p.Log.Warn("asking the engine how an instance ended failed", "app", p.app, "instance", p.id, "try", try, "of",
 				endTries, "error", err)
 		}
-		if try == endTries || !rest(ctx, pumpPause) {
+		if try == endTries || !background.Sleep(ctx, pumpPause) {
 			return engine.Instance{}, err
 		}
 	}
@@ -231,7 +219,7 @@ func (a *readAhead) add(ctx context.Context, r initproto.Record) bool {
 		}
 		a.mu.Unlock()
 		if !full {
-			signal(a.arrived)
+			background.Kick(a.arrived)
 			return true
 		}
 		select {
@@ -247,16 +235,8 @@ func (a *readAhead) take() []initproto.Record {
 	defer a.mu.Unlock()
 	batch := a.records
 	a.records = nil
-	signal(a.taken)
+	background.Kick(a.taken)
 	return batch
-}
-
-// signal wakes the waiter of c, or the next one.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // stored returns the last record that the engine need not keep.
@@ -402,7 +382,7 @@ func (p *pump) write(ctx context.Context, entries []platform.LogLine) bool {
 			}
 			return true
 		}
-		if !rest(ctx, pumpPause) {
+		if !background.Sleep(ctx, pumpPause) {
 			return false
 		}
 	}

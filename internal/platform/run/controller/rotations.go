@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/db"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -195,10 +196,8 @@ func (r *Rotations) ended(ctx context.Context, row *platform.CredentialRotation,
 // tell tells instances of a rotation, for as long as one may take. Others are told at the next
 // attempt, which begins with another one after a failure, so that all are told in the end.
 func (r *Rotations) tell(ctx context.Context, guid string, limit time.Duration, failures int) error {
-	var row *platform.CredentialRotation
-	err := r.Store.View(ctx, func(tx platform.Tx) (err error) {
-		row, err = tx.CredentialRotations().Get(guid) // it may have changed since it was listed
-		return err
+	row, err := db.Within(ctx, r.Store.View, func(tx platform.Tx) (*platform.CredentialRotation, error) {
+		return tx.CredentialRotations().Get(guid) // it may have changed since it was listed
 	})
 	if fault.Is(err, fault.NotFound) || err == nil && row.State != platform.RotationApplying {
 		return nil

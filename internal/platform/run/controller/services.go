@@ -3,6 +3,7 @@ package controller
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"io"
 	"maps"
 	"path"
@@ -50,10 +51,7 @@ func archiveOf(files map[string][]byte, mode int64) (io.ReadCloser, error) {
 
 // serviceVariables returns the variables that name the directory of the files.
 func (c *Config) serviceVariables(app *platform.App) map[string]string {
-	dir := c.BindingsRoot
-	if dir == "" {
-		dir = "{{home}}/" + bindingsDir
-	}
+	dir := cmp.Or(c.BindingsRoot, "{{home}}/"+bindingsDir)
 	switch app.FileBased() {
 	case platform.FeatureServiceBindingK8s:
 		return map[string]string{"SERVICE_BINDING_ROOT": dir}

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -154,10 +155,7 @@ func divideGrace(members []initproto.Member, grace time.Duration) {
 		}
 		var longest time.Duration
 		for _, i := range next[name] {
-			own := members[i].Grace
-			if own == 0 {
-				own = defaultStopGrace
-			}
+			own := cmp.Or(members[i].Grace, defaultStopGrace)
 			longest = max(longest, own+later(members[i].Name))
 		}
 		known[name] = longest

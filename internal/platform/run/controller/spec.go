@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -199,9 +200,7 @@ func check(h platform.HealthCheck, ports []int) initproto.Check {
 		k.Kind, k.Ports = initproto.CheckPort, ports
 	case platform.CheckHTTP:
 		k.Kind, k.Ports, k.Endpoint = initproto.CheckHTTP, ports[:1], h.Endpoint
-		if k.Endpoint == "" {
-			k.Endpoint = "/"
-		}
+		k.Endpoint = cmp.Or(k.Endpoint, "/")
 	default:
 		k.Kind = initproto.CheckProcess
 	}
@@ -210,10 +209,7 @@ func check(h platform.HealthCheck, ports []int) initproto.Check {
 
 // members returns the main process and the sidecars.
 func (c *Controller) members(p *plan, at slotKey, id string) ([]initproto.Member, error) {
-	command := p.process.Command
-	if command == "" {
-		command = p.droplet.ProcessTypes[p.process.Type]
-	}
+	command := cmp.Or(p.process.Command, p.droplet.ProcessTypes[p.process.Type])
 	if command == "" {
 		return nil, fault.New(fault.Unprocessable,
 			"there is no start command for the process %q: the droplet names none; give one in the manifest, a Procfile, or "+

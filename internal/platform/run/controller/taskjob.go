@@ -266,7 +266,7 @@ func (j *job) removeAfter(ctx context.Context, d time.Duration) {
 		}
 		again := pauseAfter(failures)
 		j.Log.Error("removing a task that does not stop failed", "task", j.guid, "again", again, "error", err)
-		if !rest(ctx, again) {
+		if !background.Sleep(ctx, again) {
 			return
 		}
 	}

@@ -89,12 +89,7 @@ func (t *Tasks) Lost(shards uint64) {
 }
 
 // Kick triggers a pass over the tasks. It never blocks.
-func (t *Tasks) Kick() {
-	select {
-	case t.kicked <- struct{}{}:
-	default:
-	}
-}
+func (t *Tasks) Kick() { background.Kick(t.kicked) }
 
 func (t *Tasks) loop(ctx context.Context, spawn func(func())) {
 	for thorough := true; ; {
@@ -310,7 +305,7 @@ func (j *job) run(ctx context.Context) {
 		}
 		again := pauseAfter(failures)
 		j.Log.Error("running a task failed", "task", j.guid, "again", again, "error", err)
-		if !rest(ctx, again) {
+		if !background.Sleep(ctx, again) {
 			return
 		}
 	}

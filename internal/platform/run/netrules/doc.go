@@ -7,5 +7,5 @@
 //
 // It must not import an engine.
 //
-// Imports: base/background, platform, platform/engine.
+// Imports: base/background, base/db, platform, platform/engine.
 package netrules

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/db"
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
 )
@@ -52,23 +53,10 @@ func (k *Keeper) Start(ctx context.Context) error {
 func (k *Keeper) Stop() { k.Halt(nil) }
 
 // Kick applies the rules soon. It never blocks.
-func (k *Keeper) Kick() {
-	select {
-	case k.kicked <- struct{}{}:
-	default:
-	}
-}
+func (k *Keeper) Kick() { background.Kick(k.kicked) }
 
 func (k *Keeper) run(ctx context.Context) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-k.kicked:
-		}
+	for range background.Ticks(ctx, interval, k.kicked) {
 		err := background.Do("apply rules", func() error { return k.Apply(ctx) })
 		if err != nil && ctx.Err() == nil {
 			k.log.ErrorContext(ctx, "security groups and network policies could not be applied; this is tried again",
@@ -83,11 +71,7 @@ func (k *Keeper) Apply(ctx context.Context) error {
 	defer cancel()
 	k.applying.Lock()
 	defer k.applying.Unlock()
-	var r engine.Rules
-	err := k.store.View(ctx, func(tx platform.Tx) (err error) {
-		r, err = read(tx)
-		return err
-	})
+	r, err := db.Within(ctx, k.store.View, read)
 	if err != nil {
 		return err
 	}

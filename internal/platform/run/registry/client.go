@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -61,9 +62,7 @@ const (
 
 // New returns a Client.
 func New(c Config) *Client {
-	if c.Retry == 0 {
-		c.Retry = 500 * time.Millisecond
-	}
+	c.Retry = cmp.Or(c.Retry, 500*time.Millisecond)
 	base := &http.Transport{
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: time.Minute, IdleConnTimeout: 30 * time.Second,
 		MaxIdleConnsPerHost: 4, MaxResponseHeaderBytes: 256 << 10, ForceAttemptHTTP2: true, TLSClientConfig: c.TLS,

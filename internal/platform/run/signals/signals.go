@@ -233,14 +233,7 @@ const (
 
 // drained returns when no requests to an instance are in progress.
 func (s *Signals) drained(ctx context.Context, instanceGUID string) {
-	tick := time.NewTicker(drainPoll)
-	defer tick.Stop()
-	for s.Busy(instanceGUID) {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for s.Busy(instanceGUID) && background.Sleep(ctx, drainPoll) {
 	}
 }
 

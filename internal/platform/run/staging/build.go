@@ -348,10 +348,7 @@ func (b *build) follow(ctx context.Context) (outcome, error) {
 		case attempt >= 10:
 			return outcome{}, errors.Join(err, getErr)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Duration(attempt+1) * 100 * time.Millisecond):
-		}
+		background.Sleep(ctx, time.Duration(attempt+1)*100*time.Millisecond)
 	}
 }
 

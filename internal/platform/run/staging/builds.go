@@ -1,6 +1,7 @@
 package staging
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,9 +72,7 @@ const buildInterval = 10 * time.Second
 
 // NewBuilds returns a service that is not running.
 func NewBuilds(c BuildsConfig) *Builds {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return &Builds{BuildsConfig: c, share: platform.NewShare(c.Owner), kicked: make(chan struct{}, 1),
 		active: map[string]*carrying{}, origins: map[string]tracing.Origin{}}
 }
@@ -101,12 +100,7 @@ func (b *Builds) Requested(guid string, by tracing.Origin) {
 }
 
 // Kick starts a search of the store soon. It does not block.
-func (b *Builds) Kick() {
-	select {
-	case b.kicked <- struct{}{}:
-	default:
-	}
-}
+func (b *Builds) Kick() { background.Kick(b.kicked) }
 
 // Gained starts to carry out the builds of the apps of shards.
 func (b *Builds) Gained(shards uint64) {
@@ -139,9 +133,8 @@ func (b *Builds) Start(ctx context.Context) error {
 func (b *Builds) Stop() { b.Halt(nil) }
 
 func (b *Builds) loop(ctx context.Context, spawn func(func())) {
-	tick := time.NewTicker(buildInterval)
-	defer tick.Stop()
-	for {
+	b.Kick()
+	for range background.Ticks(ctx, buildInterval, b.kicked) {
 		waiting, unwanted := b.waiting(ctx)
 		for guid, build := range waiting {
 			spawn(func() {
@@ -152,12 +145,6 @@ func (b *Builds) loop(ctx context.Context, spawn func(func())) {
 		for _, guid := range unwanted {
 			// if it fails, Sweep removes the instance
 			spawn(func() { background.Safely("build", func() { _ = b.Stager.Cancel(ctx, guid) }) })
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-b.kicked:
-		case <-tick.C:
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package staging
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -189,10 +190,7 @@ func (s *Stager) clone(ctx context.Context, u *url.URL, scratch string) (func() 
 // pin resolves the host of a URL once, so that git connects to the address that was
 // checked. The result has the format of curl's --resolve: host:port:address.
 func (s *Stager) pin(ctx context.Context, u *url.URL) (string, error) {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
 	if err != nil {
 		return "", fmt.Errorf("the host %s is not known", u.Hostname())
@@ -230,16 +228,9 @@ func (s *Stager) git(ctx context.Context, git, dir string, args ...string) error
 	watched := make(chan struct{})
 	background.Go("staging fetch", func() {
 		defer close(watched)
-		tick := time.NewTicker(500 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if sizeOf(dir) > 2*s.config.MaxBuildpack {
-					cancel(errTooLarge)
-				}
+		for range background.Ticks(ctx, 500*time.Millisecond, nil) {
+			if sizeOf(dir) > 2*s.config.MaxBuildpack {
+				cancel(errTooLarge)
 			}
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 
 	"go.yaml.in/yaml/v2"
@@ -104,9 +105,7 @@ func readInfo(text, procfile []byte) (Result, error) {
 		// A droplet of another platform has only the start command.
 		more, err := lifecycle.ParseProcfile(procfile)
 		if err == nil {
-			for name, command := range more {
-				types[name] = command
-			}
+			maps.Copy(types, more)
 		}
 	}
 	r := lifecycle.Result{

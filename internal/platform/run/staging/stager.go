@@ -1,6 +1,7 @@
 package staging
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -95,9 +96,7 @@ func (c Config) withDefaults() Config {
 			*v = d
 		}
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Deltas == nil {
 		c.Deltas = &deltas.Droplets{}
 	}
@@ -110,9 +109,7 @@ func (c Config) withDefaults() Config {
 	if c.FetchTimeout <= 0 {
 		c.FetchTimeout = 5 * time.Minute
 	}
-	if c.Path == "" {
-		c.Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	}
+	c.Path = cmp.Or(c.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	def(&c.Parallel, runtime.NumCPU())
 	def(&c.MemoryMB, 1024)
 	def(&c.DiskMB, 4096)
@@ -165,10 +162,8 @@ func (s *Stager) Start(ctx context.Context) error {
 		s.programs, s.work = programs, work
 		s.mu.Unlock()
 		spawn(func() {
-			tick := time.NewTicker(sweepSoon)
-			defer tick.Stop()
 			var swept time.Time
-			for {
+			for alive := true; alive; alive = background.Sleep(work, sweepSoon) {
 				if s.leftovers.Swap(false) || time.Since(swept) >= sweepInterval {
 					swept = time.Now()
 					err := background.Do("staging sweep", func() error { return s.Sweep(work) })
@@ -176,11 +171,6 @@ func (s *Stager) Start(ctx context.Context) error {
 						s.leftovers.Store(true)
 						s.config.Log.WarnContext(work, "leftover staging instances could not be removed", "error", err)
 					}
-				}
-				select {
-				case <-work.Done():
-					return
-				case <-tick.C:
 				}
 			}
 		})

@@ -2,6 +2,7 @@ package osb
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -80,15 +81,9 @@ type Client struct {
 
 // New returns a client.
 func New(o Options) *Client {
-	if o.Timeout == 0 {
-		o.Timeout = time.Minute
-	}
-	if o.Trip == 0 {
-		o.Trip = 5
-	}
-	if o.Rest == 0 {
-		o.Rest = 15 * time.Second
-	}
+	o.Timeout = cmp.Or(o.Timeout, time.Minute)
+	o.Trip = cmp.Or(o.Trip, 5)
+	o.Rest = cmp.Or(o.Rest, 15*time.Second)
 	transport := &http.Transport{
 		TLSHandshakeTimeout: 10 * time.Second, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
 		MaxResponseHeaderBytes: 64 << 10, TLSClientConfig: o.TLS,
@@ -176,9 +171,7 @@ var errTooLarge = errors.New("the answer is too large")
 
 // do sends a request. The error is a *Error, or that of ctx.
 func (c *Client) do(ctx context.Context, b Broker, k call) (*reply, error) {
-	if k.limit == 0 {
-		k.limit = maxAnswer
-	}
+	k.limit = cmp.Or(k.limit, maxAnswer)
 	var untrusted *tls.CertificateVerificationError
 	r, err := c.observed(ctx, b, k)
 	switch {

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"archive/tar"
+	"cmp"
 	"io"
 	"os"
 	"path"
@@ -76,9 +77,7 @@ type layerNames struct {
 // a file, directory or link.
 func (g *entryCheck) layerEntry(h *tar.Header) (skip bool, err error) {
 	h.Name = strings.TrimLeft(h.Name, "/")
-	if h.Name == "" {
-		h.Name = "."
-	}
+	h.Name = cmp.Or(h.Name, ".")
 	for _, id := range []*int{&h.Uid, &h.Gid} {
 		if *id < 0 || *id > maxOwner {
 			*id = overflowID

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/server/backup"
 )
 
@@ -18,9 +19,7 @@ import (
 func Run(t *testing.T, o backup.Objects, large int) {
 	t.Helper()
 	ctx, unlock, err := o.Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, _, err := o.Lock(t.Context()); !errors.Is(err, backup.ErrBusy) {
 		t.Errorf("a second lock: %v, want %v", err, backup.ErrBusy)
 	}
@@ -79,9 +78,7 @@ func keep(ctx context.Context, t *testing.T, o backup.Objects) {
 			func(w io.Writer) error { _, err := io.WriteString(w, id); return err }); err != nil {
 			t.Fatal(err)
 		}
-		if err := backup.Commit(ctx, o, backup.Index{Format: backup.Format, ID: id, Objects: objects}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, backup.Commit(ctx, o, backup.Index{Format: backup.Format, ID: id, Objects: objects}))
 	}
 	put(backup.ArchiveName("killed")) // of a process that was killed
 	bad := errors.New("bad")
@@ -122,13 +119,9 @@ func keep(ctx context.Context, t *testing.T, o backup.Objects) {
 func content(t *testing.T, o backup.Objects, name string) string {
 	t.Helper()
 	r, err := o.Open(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer r.Close()
 	text, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(text)
 }

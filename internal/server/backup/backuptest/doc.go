@@ -1,4 +1,4 @@
 // Package backuptest is the test suite for implementations of backup.Objects.
 //
-// Imports: server/backup.
+// Imports: base/testkit, server/backup.
 package backuptest

@@ -4,5 +4,5 @@
 //
 // It must not be imported by anything but dbtest and its programs.
 //
-// Imports: base/daemon, github.com/jackc/pgx/v5.
+// Imports: base/background, base/daemon, github.com/jackc/pgx/v5.
 package pgproc

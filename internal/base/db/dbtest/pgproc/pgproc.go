@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/daemon"
 )
 
@@ -153,15 +154,14 @@ func (s *Server) Resume(ctx context.Context) error {
 	return s.await(ctx)
 }
 
+// poll is how often a server is asked whether it is ready.
+const poll = 20 * time.Millisecond
+
 func until(ctx context.Context, done func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
 	for !done() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if !background.Sleep(ctx, poll) {
 			return context.Cause(ctx)
 		}
 	}
@@ -171,8 +171,6 @@ func until(ctx context.Context, done func() bool) error {
 func (s *Server) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
 	for {
 		conn, err := pgx.Connect(ctx, s.URL)
 		if err == nil {
@@ -181,9 +179,7 @@ func (s *Server) await(ctx context.Context) error {
 		if _, statErr := os.Stat(filepath.Join(s.Dir, "ended")); statErr == nil {
 			return errors.New("exited immediately")
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if !background.Sleep(ctx, poll) {
 			return fmt.Errorf("not ready: %w", err)
 		}
 	}

@@ -59,12 +59,7 @@ func (a *Log) Add(access router.Access) {
 func (a *Log) Waiting() int { return len(a.lines) }
 
 // Start starts writing.
-func (a *Log) Start(ctx context.Context) error {
-	return a.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		spawn(func() { a.write(work) })
-		return nil
-	})
-}
+func (a *Log) Start(ctx context.Context) error { return a.Run(ctx, a.write) }
 
 // Stop writes the queued lines and stops.
 func (a *Log) Stop() { a.Halt(nil) }

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/platform/engine/agent"
 	"ingot/internal/platform/engine/local"
 	"ingot/internal/platform/instance/agentproto"
@@ -60,9 +61,7 @@ func AwaitListening(ctx context.Context, address string) error {
 		if err == nil {
 			return c.Close()
 		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
+		if !background.Sleep(ctx, 5*time.Millisecond) {
 			return errors.Join(ctx.Err(), err)
 		}
 	}
@@ -86,9 +85,7 @@ func killAll(ctx context.Context, dir string) error {
 		if left == 0 {
 			return nil
 		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
+		if !background.Sleep(ctx, 5*time.Millisecond) {
 			return ctx.Err()
 		}
 	}

@@ -4,7 +4,7 @@
 //
 // Instances have no namespaces: they share the machine's ports and files.
 //
-// Imports: base/keyed, platform/engine, platform/engine/agent,
+// Imports: base/background, base/keyed, platform/engine, platform/engine/agent,
 // platform/engine/local, platform/instance/agentproto,
 // platform/instance/initproto.
 package agenttest

@@ -12,13 +12,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/keyed"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/agent"
@@ -181,25 +180,10 @@ func (e *Engine) launch(ctx context.Context, d *local.Dir, s engine.Spec) error 
 	})
 }
 
-var mentioned = regexp.MustCompile(`\{\{port:([0-9]{1,5})\}\}`)
-
 // reserve allocates a port of this machine for each port of the instance.
 func (e *Engine) reserve(s engine.Spec) ([]engine.Port, error) {
-	wanted := slices.Clone(s.Ports)
-	for _, m := range s.Launch.Members {
-		for _, text := range slices.Concat(m.Args, m.Env) {
-			for _, match := range mentioned.FindAllStringSubmatch(text, -1) {
-				n, err := strconv.Atoi(match[1])
-				if err != nil {
-					return nil, err
-				}
-				wanted = append(wanted, n)
-			}
-		}
-	}
-	slices.Sort(wanted)
 	var ports []engine.Port
-	for _, inside := range slices.Compact(wanted) {
+	for _, inside := range local.WantedPorts(s) {
 		listens, err := e.ports.Take()
 		if err != nil {
 			return nil, err
@@ -211,14 +195,7 @@ func (e *Engine) reserve(s engine.Spec) ([]engine.Port, error) {
 }
 
 func words(d *local.Dir, ports []engine.Port, ip string) local.Words {
-	return local.Words{Home: d.Home(), IP: ip, Host: ip, Port: func(inside int) int {
-		for _, p := range ports {
-			if p.Inside == inside {
-				return p.Listens
-			}
-		}
-		return inside
-	}}
+	return local.Words{Home: d.Home(), IP: ip, Host: ip, Port: local.Listens(ports)}
 }
 
 // run starts the agent.
@@ -491,10 +468,7 @@ func (s *stream) Next() (initproto.Record, error) {
 		case errors.Is(err, io.EOF) || !s.e.alive(s.d):
 			return r, io.EOF
 		}
-		select { // the connection was lost
-		case <-time.After(10 * time.Millisecond):
-		case <-s.ctx.Done():
-		}
+		background.Sleep(s.ctx, 10*time.Millisecond) // the connection was lost
 	}
 }
 

@@ -4,5 +4,6 @@
 //
 // The package must not import the engine, because it checks it.
 //
-// Imports: github.com/google/nftables, github.com/vishvananda/netlink.
+// Imports: base/testkit, github.com/google/nftables,
+// github.com/vishvananda/netlink.
 package containertest

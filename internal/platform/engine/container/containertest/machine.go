@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
+
+	"ingot/internal/base/testkit"
 )
 
 // Engine finds the resources of an engine on this machine without asking the engine.
@@ -51,9 +53,7 @@ func (e Engine) InitPID(t testing.TB, id string) int {
 			} `json:"init"`
 		} `json:"engine"`
 	}
-	if err := json.Unmarshal([]byte(read(t, filepath.Join(e.Root, "instances", id, "instance.json"))), &m); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(read(t, filepath.Join(e.Root, "instances", id, "instance.json"))), &m))
 	return m.Engine.Init.PID
 }
 
@@ -129,13 +129,9 @@ func (e Engine) Left(t testing.TB) []string {
 		}
 	}
 	c, err := nftables.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	tables, err := c.ListTables()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, table := range tables {
 		if strings.Contains(table.Name, e.name) {
 			add("firewall table", table.Name)
@@ -179,8 +175,6 @@ func Links(t testing.TB) []netlink.Link {
 func read(t testing.TB, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(b)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"os"
@@ -165,9 +166,7 @@ func (c *Cluster) create(w http.ResponseWriter, r *http.Request, at target) {
 		return
 	}
 	o, created := c.store.put(at.resource, name, true, func(o object) {
-		for k, v := range given {
-			o[k] = v
-		}
+		maps.Copy(o, given)
 		set(o, uuid.NewString(), "metadata", "uid")
 		set(o, now(), "metadata", "creationTimestamp")
 		if at.resource == "pods" {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine/kubernetes/policytest"
 )
 
@@ -69,12 +70,8 @@ const (
 func New(t testing.TB, initProgram string) *Cluster {
 	t.Helper()
 	root, err := os.MkdirTemp("", "kube")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(root, 0o711); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, os.Chmod(root, 0o711))
 	c := &Cluster{
 		init: initProgram, root: root, store: newStore(), changed: make(chan struct{}), broken: make(chan struct{}),
 		calls: map[string]int{}, pods: map[string]*container{}, lost: map[string]bool{},
@@ -108,9 +105,7 @@ contexts: [{name: test, context: {cluster: test, user: test, namespace: %s}}]
 clusters: [{name: test, cluster: {server: %q}}]
 users: [{name: test, user: {}}]
 `, Namespace, c.server.URL)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 

@@ -11,6 +11,7 @@
 // answer, nodes disappear, Pods are evicted, do not fit, or have no image. It enforces
 // a Role and records which permissions were used.
 //
-// Imports: base/background, platform/engine/kubernetes/policytest,
-// platform/engine/local, github.com/google/uuid.
+// Imports: base/background, base/testkit,
+// platform/engine/kubernetes/policytest, platform/engine/local,
+// github.com/google/uuid.
 package kubetest

@@ -141,15 +141,11 @@ var _ background.Service = (*Publisher)(nil)
 
 // New returns a publisher that is not running.
 func New(c Config) *Publisher {
-	if c.Interval == 0 {
-		c.Interval = 10 * time.Second
-	}
+	c.Interval = cmp.Or(c.Interval, 10*time.Second)
 	if c.Clock == nil {
 		c.Clock = clock.System("route publisher")
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	p := &Publisher{Config: c, kicked: make(chan struct{}, 1)}
 	p.forget()
 	p.kicks.routes = map[string]bool{}
@@ -178,10 +174,7 @@ func (p *Publisher) Kick(routeGUIDs ...string) {
 		p.kicks.routes[guid] = true
 	}
 	p.kicks.Unlock()
-	select {
-	case p.kicked <- struct{}{}:
-	default:
-	}
+	background.Kick(p.kicked)
 }
 
 func (p *Publisher) run(ctx context.Context) {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/storage/blob"
 )
 
@@ -54,23 +55,17 @@ const guid = "3f1c6d1e-0f8e-4b0a-9f57-2d8e0c5e7a10"
 func put(t *testing.T, s blob.Store, kind blob.Kind, key, content string) blob.Info {
 	t.Helper()
 	info, err := s.Put(t.Context(), kind, key, strings.NewReader(content), blob.PutOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return info
 }
 
 func get(t *testing.T, s blob.Store, kind blob.Kind, key string) string {
 	t.Helper()
 	r, err := s.Open(t.Context(), kind, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer r.Close()
 	content, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(content)
 }
 
@@ -97,9 +92,7 @@ func putAndOpen(t *testing.T, s Subject) {
 			}
 		}
 	}
-	if err := s.Delete(t.Context(), blob.Droplets, guid); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Delete(t.Context(), blob.Droplets, guid))
 	if b, err := s.Open(t.Context(), blob.Droplets, guid); !fault.Is(err, fault.NotFound) {
 		t.Errorf("of another kind, %v was opened, %v, want %s", b, err, fault.NotFound)
 	}
@@ -109,9 +102,7 @@ func putAndOpen(t *testing.T, s Subject) {
 	}
 
 	r, err := s.Open(t.Context(), blob.Packages, guid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer r.Close()
 	if end, err := r.Seek(0, io.SeekEnd); err != nil || end != 1_000_000 || r.Size() != 1_000_000 {
 		t.Errorf("the end is at %d, %v, the size %d, want 1000000", end, err, r.Size())
@@ -123,9 +114,7 @@ func putAndOpen(t *testing.T, s Subject) {
 
 	// A reader keeps what it has.
 	put(t, s, blob.Packages, guid, "new")
-	if err := s.Delete(t.Context(), blob.Packages, guid); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Delete(t.Context(), blob.Packages, guid))
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		t.Fatal(err)
 	}
@@ -159,9 +148,7 @@ func large(t *testing.T, s Subject) {
 	}
 	for what, store := range map[string]blob.Store{"the server": s, "another one": s.Other()} {
 		r, err := store.Open(t.Context(), blob.Packages, guid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		got, err := io.ReadAll(r)
 		if err != nil || string(got) != content || r.Info != want {
 			t.Errorf("%s got %d bytes with %+v, %v, want %+v", what, len(got), r.Info, err, want)
@@ -393,9 +380,7 @@ func anotherServer(t *testing.T, s Subject) {
 			}
 		}
 	}
-	if err := s.Delete(t.Context(), blob.BuildCache, "a"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Delete(t.Context(), blob.BuildCache, "a"))
 	if _, err := other.Open(t.Context(), blob.BuildCache, "a"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("the other got %v, want %s", err, fault.NotFound)
 	}
@@ -428,9 +413,7 @@ func second[T any](_ T, err error) error { return err }
 
 func copyTo(t *testing.T, s Subject) {
 	to, err := blob.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for i := range 7 {
 		put(t, s, blob.Packages, fmt.Sprint(i), random(1000+i))
 	}
@@ -449,9 +432,7 @@ func copyTo(t *testing.T, s Subject) {
 	}
 	// Half done, and one is different.
 	put(t, to, blob.Packages, "3", "broken")
-	if err := to.Delete(t.Context(), blob.Packages, "4"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, to.Delete(t.Context(), blob.Packages, "4"))
 	if copied, skipped := run(s, to); copied != 2 || skipped != 6 {
 		t.Errorf("copied %d, skipped %d, want 2 and 6", copied, skipped)
 	}
@@ -461,9 +442,7 @@ func copyTo(t *testing.T, s Subject) {
 		}
 	}
 	// And back.
-	if err := s.Delete(t.Context(), blob.Buildpacks, "b"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Delete(t.Context(), blob.Buildpacks, "b"))
 	if copied, skipped := run(to, s); copied != 1 || skipped != 7 {
 		t.Errorf("copied back %d, skipped %d, want 1 and 7", copied, skipped)
 	}

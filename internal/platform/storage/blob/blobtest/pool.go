@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/storage/blob"
 )
 
@@ -42,9 +43,7 @@ func add(t *testing.T, s blob.Store, scope string, fsys fs.FS, want int) {
 func matched(t *testing.T, s blob.Store, scope string, all ...blob.Resource) []blob.Resource {
 	t.Helper()
 	got, err := s.Match(t.Context(), scope, all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return got
 }
 
@@ -62,9 +61,7 @@ func match(t *testing.T, s Subject) {
 			t.Errorf("matched %v, want %v", got, want)
 		}
 		r, err := store.OpenResource(t.Context(), "me", all[2])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if got, err := io.ReadAll(r); !bytes.Equal(got, one) || err != nil {
 			t.Errorf("got %d bytes, %v, want %d", len(got), err, len(one))
 		}
@@ -98,19 +95,13 @@ func resourcesOfAZip(t *testing.T, s Subject) {
 	var z bytes.Buffer
 	w := zip.NewWriter(&z)
 	f, err := w.Create("dir/file")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := f.Write(content("z", 99_999)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, w.Close())
 	r, err := zip.NewReader(bytes.NewReader(z.Bytes()), int64(z.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	add(t, s, "me", r, 1)
 	if got := matched(t, s, "me", resource(content("z", 99_999))); len(got) != 1 {
 		t.Errorf("matched %v, want the file", got)
@@ -128,13 +119,9 @@ func unusedResources(t *testing.T, s Subject) {
 		}
 		// Within a day a client comes back with its upload.
 		s.Age(23 * time.Hour)
-		if err := s.Tidy(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, s.Tidy(t.Context()))
 		r, err := s.OpenResource(t.Context(), "me", resource(one))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, one) {
 			t.Errorf("got %d bytes, %v, want %d", len(got), err, len(one))
 		}

@@ -250,14 +250,7 @@ func (b *Backups) Lock(ctx context.Context) (context.Context, func(), error) {
 	done := make(chan struct{})
 	background.Go("lock of backups", func() {
 		defer close(done)
-		tick := time.NewTicker(b.stale / 5)
-		defer tick.Stop()
-		for {
-			select {
-			case <-locked.Done():
-				return
-			case <-tick.C:
-			}
+		for range background.Ticks(locked, b.stale/5, nil) {
 			held, err := b.lockHolder(locked)
 			if err == nil && held.Token != me.Token {
 				cancel(fmt.Errorf("the lock of %s was taken by the process %d on %s, because it was not renewed for %v", b,

@@ -100,9 +100,7 @@ func ParseURL(s string) (Config, error) {
 			return Config{}, fmt.Errorf("its parameter %s is not valid", name)
 		}
 	}
-	if c.region == "" {
-		c.region = os.Getenv("AWS_REGION")
-	}
+	c.region = cmp.Or(c.region, os.Getenv("AWS_REGION"))
 	if err := c.setEndpoint(endpoint, allowed); err != nil {
 		return Config{}, err
 	}

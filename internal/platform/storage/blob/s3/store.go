@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -166,12 +167,7 @@ func hasCode(err error, codes ...string) bool {
 	if !errors.As(err, &response) {
 		return false
 	}
-	for _, code := range codes {
-		if response.Code == code {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(codes, response.Code)
 }
 
 // slot waits for one of the slots.

@@ -111,11 +111,7 @@ func (s *Store) repeat(ctx context.Context, stall time.Duration, request func(ct
 		if err == nil || try == attempts-1 || !passing(err) {
 			return err
 		}
-		pause := time.NewTimer(minio.DefaultRetryUnit<<try + rand.N(minio.DefaultRetryUnit)) //nolint:gosec // not a secret
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
+		if !background.Sleep(ctx, minio.DefaultRetryUnit<<try+rand.N(minio.DefaultRetryUnit)) { //nolint:gosec // not a secret
 			return ctx.Err()
 		}
 	}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"ingot/internal/base/testkit"
 )
 
 // Secret is the secret key of the bucket, which must never be seen.
@@ -44,9 +46,7 @@ func New(t *testing.T) *Bucket {
 	t.Helper()
 	b := &Bucket{t: t, dir: t.TempDir()}
 	backend := s3mem.New(s3mem.WithTimeSource(clock{b}))
-	if err := backend.CreateBucket("blobs"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, backend.CreateBucket("blobs"))
 	fake := gofakes3.New(backend, gofakes3.WithTimeSource(clock{b}), gofakes3.WithTimeSkewLimit(0),
 		gofakes3.WithLogger(gofakes3.DiscardLog())).Server()
 	b.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
