@@ -43,8 +43,8 @@ type fastConn struct {
 	judged  bool // trusts is known
 	trusts  bool // see Options.Trusted
 
-	deadline time.Time // read deadline, as set last
-	waits    atomic.Int64 // since when it waits for a request, in Unix nanoseconds; 0: it does not
+	deadline time.Time                   // read deadline, as set last
+	waits    atomic.Int64                // since when it waits for a request, in Unix nanoseconds; 0: it does not
 	backend  atomic.Pointer[backendConn] // the one in use, for cut
 	severed  atomic.Bool
 	evicted  atomic.Bool // closed because there were too many
