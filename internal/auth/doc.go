@@ -19,8 +19,8 @@
 // It must not import its store (data is accessed through Store), the platform or
 // the notification service: those work with any other UAA as well.
 //
-// Imports: auth/scim, base/background, base/fault, base/look, base/token,
-// base/version, base/web, github.com/go-jose/go-jose/v4,
+// Imports: auth/scim, base/background, base/fault, base/limit, base/look,
+// base/token, base/version, base/web, github.com/go-jose/go-jose/v4,
 // github.com/go-jose/go-jose/v4/jwt, github.com/google/uuid,
 // github.com/maypok86/otter/v2, github.com/prometheus/client_golang/prometheus,
 // golang.org/x/crypto/argon2, golang.org/x/crypto/bcrypt,

@@ -14,6 +14,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/limit"
 )
 
 // secretGuard checks passwords and client secrets, and limits guesses without
@@ -49,7 +50,7 @@ type secretGuard struct {
 	// so that invented names cannot evict real accounts.
 	accounts  *otter.Cache[string, *account]
 	strangers *otter.Cache[string, *account]
-	addresses *otter.Cache[string, *bucket]
+	addresses *otter.Cache[string, *limit.Bucket]
 	checks    map[[sha256.Size]byte]*check
 }
 
@@ -66,20 +67,20 @@ type subject struct {
 
 // account holds the login attempts of one account.
 type account struct {
-	brake bucket
+	brake limit.Bucket
 	pairs map[string]*pair
 }
 
 // pair is an account at an address.
 type pair struct {
-	proven   time.Time // the last success
-	used     time.Time // the last try
-	failures int       // in a row
-	failed   time.Time // the last failure
-	locked   time.Time // until then
-	trying   int       // checks under way
-	recent   bucket    // of failures, also between successes
-	cleared  time.Time // when failures at other servers were forgotten
+	proven   time.Time    // the last success
+	used     time.Time    // the last try
+	failures int          // in a row
+	failed   time.Time    // the last failure
+	locked   time.Time    // until then
+	trying   int          // checks under way
+	recent   limit.Bucket // of failures, also between successes
+	cleared  time.Time    // when failures at other servers were forgotten
 	wrong    [wrongKept]uint64
 	wrongs   int           // how many were added to wrong
 	freed    chan struct{} // closed when an attempt ends; nil if no other waits for that
@@ -114,31 +115,26 @@ func newSecretGuard(l Limits, now func() time.Time, hash *hasher) *secretGuard {
 	return &secretGuard{
 		limits: l.withDefaults(), servers: func() int { return 1 }, now: now, hash: hash, remembered: newRemembered(),
 		accounts: accounts(100_000, provenFor), strangers: accounts(50_000, lockoutForget),
-		addresses: otter.Must(&otter.Options[string, *bucket]{MaximumSize: 100_000,
-			ExpiryCalculator: otter.ExpiryAccessing[string, *bucket](10 * time.Minute)}),
+		addresses: otter.Must(&otter.Options[string, *limit.Bucket]{MaximumSize: 100_000,
+			ExpiryCalculator: otter.ExpiryAccessing[string, *limit.Bucket](10 * time.Minute)}),
 		checks: map[[sha256.Size]byte]*check{},
 	}
 }
 
-// bound is the share that this server has in a limit.
-type bound struct {
-	burst int
-	rate  float64
-}
-
-func (g *secretGuard) bound(burst int, rate float64) bound {
+// share returns the share that this server has in a limit.
+func (g *secretGuard) share(burst int, rate float64) limit.Rate {
 	n := max(1, g.servers())
-	return bound{max(1, burst/n), rate / float64(n)}
+	return limit.Rate{Burst: max(1, burst/n), PerSecond: rate / float64(n)}
 }
 
-func (g *secretGuard) pairs() bound     { return g.bound(g.limits.PairBurst, g.limits.PairRate) }
-func (g *secretGuard) ofAddress() bound { return g.bound(g.limits.AddressBurst, g.limits.AddressRate) }
-func (g *secretGuard) ofAccount() bound { return g.bound(g.limits.AccountBurst, g.limits.AccountRate) }
+func (g *secretGuard) pairs() limit.Rate { return g.share(g.limits.PairBurst, g.limits.PairRate) }
 
-func (b bound) has(of *bucket, now time.Time) bool  { return of.has(now, b.burst, b.rate) }
-func (b bound) take(of *bucket, now time.Time) bool { return of.take(now, b.burst, b.rate) }
-func (b bound) wait(of *bucket, now time.Time) time.Duration {
-	return of.wait(now, b.burst, b.rate)
+func (g *secretGuard) ofAddress() limit.Rate {
+	return g.share(g.limits.AddressBurst, g.limits.AddressRate)
+}
+
+func (g *secretGuard) ofAccount() limit.Rate {
+	return g.share(g.limits.AccountBurst, g.limits.AccountRate)
 }
 
 // prove reports whether secret is the subject's. The error means that the
@@ -235,7 +231,7 @@ func (g *secretGuard) cheap(who subject, from, secret string) bool {
 	g.mu.Lock()
 	p := g.account(who).pair(from, g.now(), who.exists)
 	now := g.now()
-	fits := p.isProven(now) && g.pairs().has(&p.recent, now)
+	fits := p.isProven(now) && g.pairs().Has(&p.recent, now)
 	g.mu.Unlock()
 	if !fits || !g.remembered.knowsAny(who.hashes, secret) {
 		return false
@@ -285,7 +281,7 @@ func (g *secretGuard) compare(ctx context.Context, who subject, from, secret str
 type try struct {
 	account *account
 	pair    *pair
-	address *bucket // nil when it took none
+	address *limit.Bucket // nil when it took none
 	brake   bool
 	recent  bool
 	proven  bool
@@ -352,8 +348,8 @@ func (g *secretGuard) tryNow(who subject, from string) (t *try, wait <-chan stru
 // returns an error, and t has what was taken.
 func (g *secretGuard) takeFrom(t *try, who subject, from string, now time.Time) error {
 	if !who.open {
-		if !g.pairs().take(&t.pair.recent, now) {
-			return limited(g.pairs().wait(&t.pair.recent, now), "Too many wrong passwords for this account from this address.")
+		if !g.pairs().Take(&t.pair.recent, now) {
+			return limited(g.pairs().Wait(&t.pair.recent, now), "Too many wrong passwords for this account from this address.")
 		}
 		t.recent = true
 	}
@@ -361,13 +357,13 @@ func (g *secretGuard) takeFrom(t *try, who subject, from string, now time.Time) 
 		return nil
 	}
 	address := g.address(from)
-	if !g.ofAddress().take(address, now) {
-		return limited(g.ofAddress().wait(address, now), "Too many failed logins from this address.")
+	if !g.ofAddress().Take(address, now) {
+		return limited(g.ofAddress().Wait(address, now), "Too many failed logins from this address.")
 	}
 	t.address = address
 	if !who.open {
-		if !g.ofAccount().take(&t.account.brake, now) {
-			return limited(g.ofAccount().wait(&t.account.brake, now),
+		if !g.ofAccount().Take(&t.account.brake, now) {
+			return limited(g.ofAccount().Wait(&t.account.brake, now),
 				"Too many failed logins of this account from addresses it has not logged in from.")
 		}
 		t.brake = true
@@ -392,13 +388,13 @@ func limited(wait time.Duration, why string) error {
 
 func (g *secretGuard) giveBack(t *try) {
 	if t.recent {
-		t.pair.recent.give()
+		t.pair.recent.Give()
 	}
 	if t.address != nil {
-		t.address.give()
+		t.address.Give()
 	}
 	if t.brake {
-		t.account.brake.give()
+		t.account.brake.Give()
 	}
 }
 
@@ -449,11 +445,11 @@ func (g *secretGuard) isLocked(who subject) bool {
 	now := g.now()
 	a := g.account(who)
 	for _, p := range a.pairs {
-		if now.Before(p.locked) || !g.pairs().has(&p.recent, now) {
+		if now.Before(p.locked) || !g.pairs().Has(&p.recent, now) {
 			return true
 		}
 	}
-	return !g.ofAccount().has(&a.brake, now)
+	return !g.ofAccount().Has(&a.brake, now)
 }
 
 // unlock resets the failures of an account.
@@ -461,9 +457,9 @@ func (g *secretGuard) unlock(who subject) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	a := g.account(who)
-	a.brake = bucket{}
+	a.brake = limit.Bucket{}
 	for _, p := range a.pairs {
-		p.failures, p.failed, p.locked, p.recent = 0, time.Time{}, time.Time{}, bucket{}
+		p.failures, p.failed, p.locked, p.recent = 0, time.Time{}, time.Time{}, limit.Bucket{}
 	}
 }
 
@@ -473,13 +469,13 @@ func (g *secretGuard) takeCodeAttempt(from string) (giveBack func(), err error) 
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now, address := g.now(), g.address(from)
-	if !g.ofAddress().take(address, now) {
-		return nil, limited(g.ofAddress().wait(address, now), "Too many failed logins from this address.")
+	if !g.ofAddress().Take(address, now) {
+		return nil, limited(g.ofAddress().Wait(address, now), "Too many failed logins from this address.")
 	}
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		address.give()
+		address.Give()
 	}, nil
 }
 
@@ -492,8 +488,8 @@ func (g *secretGuard) account(who subject) *account {
 	return a
 }
 
-func (g *secretGuard) address(from string) *bucket {
-	b, _ := g.addresses.ComputeIfAbsent(from, func() (*bucket, bool) { return &bucket{}, false })
+func (g *secretGuard) address(from string) *limit.Bucket {
+	b, _ := g.addresses.ComputeIfAbsent(from, func() (*limit.Bucket, bool) { return &limit.Bucket{}, false })
 	return b
 }
 

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -33,28 +34,11 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	set := func(v *float64, d float64) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	setInt := func(v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	set(&l.ClientRate, 500)
-	setInt(&l.ClientBurst, 1000)
-	set(&l.AddressRate, 1)
-	setInt(&l.AddressBurst, 100)
-	set(&l.AccountRate, 1.0/60)
-	setInt(&l.AccountBurst, 100)
-	set(&l.PairRate, 1.0/60)
-	setInt(&l.PairBurst, 20)
-	setInt(&l.LockoutAfter, 5)
-	if l.LockoutFor == 0 {
-		l.LockoutFor = time.Minute
-	}
+	l.ClientRate, l.ClientBurst = cmp.Or(l.ClientRate, 500), cmp.Or(l.ClientBurst, 1000)
+	l.AddressRate, l.AddressBurst = cmp.Or(l.AddressRate, 1), cmp.Or(l.AddressBurst, 100)
+	l.AccountRate, l.AccountBurst = cmp.Or(l.AccountRate, 1.0/60), cmp.Or(l.AccountBurst, 100)
+	l.PairRate, l.PairBurst = cmp.Or(l.PairRate, 1.0/60), cmp.Or(l.PairBurst, 20)
+	l.LockoutAfter, l.LockoutFor = cmp.Or(l.LockoutAfter, 5), cmp.Or(l.LockoutFor, time.Minute)
 	return l
 }
 
@@ -63,43 +47,6 @@ const (
 	lockoutLongest = time.Hour
 	lockoutForget  = time.Hour
 )
-
-// bucket is a token bucket of attempts. The zero value is full.
-type bucket struct {
-	used float64 // attempts taken
-	at   time.Time
-}
-
-func (b *bucket) refill(now time.Time, perSecond float64) {
-	if passed := now.Sub(b.at); passed > 0 {
-		b.used = max(0, b.used-passed.Seconds()*perSecond)
-		b.at = now
-	}
-}
-
-// has reports whether an attempt is left.
-func (b *bucket) has(now time.Time, burst int, perSecond float64) bool {
-	b.refill(now, perSecond)
-	return b.used <= float64(burst)-1
-}
-
-// take takes one attempt, if one is left.
-func (b *bucket) take(now time.Time, burst int, perSecond float64) bool {
-	if !b.has(now, burst, perSecond) {
-		return false
-	}
-	b.used++
-	return true
-}
-
-func (b *bucket) give() { b.used = max(0, b.used-1) }
-
-// wait returns how long it takes until an attempt is available.
-func (b *bucket) wait(now time.Time, burst int, perSecond float64) time.Duration {
-	b.refill(now, perSecond)
-	missing := b.used + 1 - float64(burst)
-	return time.Duration(max(0, missing) / perSecond * float64(time.Second))
-}
 
 // limiter limits the requests of clients by address: one client, such as cf,
 // may be used by everyone.

@@ -23,7 +23,7 @@
 // The package must not import implementations of engines and of the store, the
 // authorization server or an HTTP API: they are passed in as small interfaces.
 //
-// Imports: base/background, base/clock, base/fault, base/logging, base/token,
-// platform, platform/actions, platform/engine, platform/run/controller,
-// golang.org/x/crypto/ssh, golang.org/x/sys/unix.
+// Imports: base/background, base/clock, base/fault, base/limit, base/logging,
+// base/token, platform, platform/actions, platform/engine,
+// platform/run/controller, golang.org/x/crypto/ssh, golang.org/x/sys/unix.
 package sshd

@@ -1,6 +1,7 @@
 package sshd
 
 import (
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"ingot/internal/base/clock"
+	"ingot/internal/base/limit"
 )
 
 // Limits limit the server. Zero values mean the defaults.
@@ -253,46 +255,35 @@ const maxBuckets = 16384
 // guessLimit slows down guessing: each name has a bucket of tries that refills slowly. Names
 // with a full bucket are dropped.
 type guessLimit struct {
-	burst int
-	every time.Duration
+	rate  limit.Rate
 	clock clock.Clock
 
 	mu      sync.Mutex
-	buckets map[string]*bucket
+	buckets map[string]*limit.Bucket
 	swept   time.Time
 }
 
-type bucket struct {
-	used float64 // used tries
-	at   time.Time
-}
-
 func newGuessLimit(burst int, every time.Duration, clock clock.Clock) *guessLimit {
-	return &guessLimit{burst: burst, every: every, clock: clock, buckets: map[string]*bucket{}}
+	return &guessLimit{rate: limit.Rate{Burst: burst, PerSecond: 1 / every.Seconds()}, clock: clock,
+		buckets: map[string]*limit.Bucket{}}
 }
 
 // take uses a try of the name, if there is one.
 func (g *guessLimit) take(name string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	b := g.bucket(name)
-	if b.used > float64(g.burst)-1 {
-		return false
-	}
-	b.used++
-	return true
+	now := g.clock.Now()
+	return g.rate.Take(g.bucket(name, now), now)
 }
 
 // give returns a try that was not a guess.
 func (g *guessLimit) give(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	b := g.bucket(name)
-	b.used = max(b.used-1, 0)
+	g.bucket(name, g.clock.Now()).Give()
 }
 
-func (g *guessLimit) bucket(name string) *bucket {
-	now := g.clock.Now()
+func (g *guessLimit) bucket(name string, now time.Time) *limit.Bucket {
 	b := g.buckets[name]
 	if b == nil && len(g.buckets) >= maxBuckets {
 		g.sweep(now)
@@ -302,29 +293,17 @@ func (g *guessLimit) bucket(name string) *bucket {
 		}
 	}
 	if b == nil {
-		b = &bucket{at: now}
+		b = &limit.Bucket{}
 		g.buckets[name] = b
 	}
-	b.refill(now, g.every)
 	return b
-}
-
-func (b *bucket) refill(now time.Time, every time.Duration) {
-	if passed := now.Sub(b.at); passed > 0 {
-		b.used = max(b.used-float64(passed)/float64(every), 0)
-		b.at = now
-	}
 }
 
 // sweep drops full buckets, at most once per refill interval.
 func (g *guessLimit) sweep(now time.Time) {
-	if now.Sub(g.swept) < g.every {
+	if now.Sub(g.swept).Seconds()*g.rate.PerSecond < 1 {
 		return
 	}
 	g.swept = now
-	for name, b := range g.buckets {
-		if b.refill(now, g.every); b.used == 0 {
-			delete(g.buckets, name)
-		}
-	}
+	maps.DeleteFunc(g.buckets, func(_ string, b *limit.Bucket) bool { return g.rate.Used(b, now) == 0 })
 }
