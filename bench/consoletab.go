@@ -19,7 +19,7 @@ import (
 // openTab starts a browser with a new profile; "" as path means that none is installed.
 func (r *Report) openTab(ctx context.Context) (tab context.Context, end func(), err error) {
 	path := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
 		if found, err := exec.LookPath(name); err == nil {
 			path = found
 			break
@@ -52,8 +52,8 @@ func measureTab(ctx context.Context, r *Report, p *Platform, app *App) error {
 		return err
 	}
 	if tab == nil {
-		r.Note("no browser is installed here (on Debian: apt-get install chromium): the live log and the crash were not " +
-			"measured.")
+		r.Note("no browser is installed here (on Debian: apt-get install chromium-headless-shell): the live log and " +
+			"the crash were not measured.")
 		return nil
 	}
 	defer end()

@@ -28,14 +28,15 @@ type browser struct{ ctx context.Context }
 func openBrowser(t *testing.T) *browser {
 	t.Helper()
 	var path string
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+	// The first draws pages in the same way, with a third of the processor time.
+	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
 		if found, err := exec.LookPath(name); err == nil {
 			path = found
 			break
 		}
 	}
 	if path == "" {
-		const why = "no browser is installed here (on Debian: apt-get install chromium)"
+		const why = "no browser is installed here (on Debian: apt-get install chromium-headless-shell)"
 		if os.Getenv("INGOT_REQUIRE_BROWSER") == "1" {
 			t.Fatal(why + ", and INGOT_REQUIRE_BROWSER is set")
 		}
