@@ -39,9 +39,10 @@ func clickOn(css string) chromedp.Action[chromedp.Void] {
 				const r = e.getClientRects()[0], x = r.left + r.width / 2, y = r.top + r.height / 2;
 				const hit = document.elementFromPoint(x, y);
 				if (!hit || !e.contains(hit) && !hit.contains(e)) return null;
-				window.missed = true;
 				const to = e.contains(hit) ? e : hit;
+				to.addEventListener("probe", () => { window.missed = true }, {once: true});
 				to.addEventListener("click", () => { window.missed = false }, {once: true, capture: true});
+				to.dispatchEvent(new Event("probe")); // not heard where scripts are off, and a click would not be either
 				return [x, y];
 			})`, &at); err != nil {
 				return err
