@@ -192,6 +192,19 @@ type Changes struct {
 	// Rules means that other rules apply to the connections of instances: security
 	// groups or network policies changed.
 	Rules bool
+	// Apps are the guids of apps whose instances, tasks or bindings may have to change.
+	Apps []string
+	// Bindings means that log drains of apps may have to change.
+	Bindings bool
+	// Builds are the guids of new builds.
+	Builds []string
+	// Tasks means that tasks were created or canceled.
+	Tasks bool
+}
+
+// Empty reports whether there is nothing to tell.
+func (c *Changes) Empty() bool {
+	return len(c.Lines)+len(c.Routes)+len(c.Apps)+len(c.Builds) == 0 && !c.Names && !c.Rules && !c.Bindings && !c.Tasks
 }
 
 // Add adds more changes.
@@ -200,6 +213,10 @@ func (c *Changes) Add(more Changes) {
 	c.Routes = append(c.Routes, more.Routes...)
 	c.Names = c.Names || more.Names
 	c.Rules = c.Rules || more.Rules
+	c.Apps = append(c.Apps, more.Apps...)
+	c.Bindings = c.Bindings || more.Bindings
+	c.Builds = append(c.Builds, more.Builds...)
+	c.Tasks = c.Tasks || more.Tasks
 }
 
 // Sink receives the changes that transactions of a store announce.
@@ -207,7 +224,7 @@ type Sink interface {
 	// Changed is called after a transaction has committed, before Update returns
 	// to its caller, with what the transaction announced. A transaction that was
 	// rolled back announces nothing. When the commit itself fails, whether it
-	// happened may be unknown: then Changed gets Routes, Names and Rules, which
-	// only ask to look again, and no Lines.
+	// happened may be unknown: then Changed gets no Lines, but the others, which
+	// only ask to look again.
 	Changed(ctx context.Context, c Changes)
 }

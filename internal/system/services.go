@@ -12,7 +12,7 @@ import (
 // openServices returns the client of service brokers.
 func openServices(b *frontend, c Config, r *runtime, trusted *roots.Roots) *services.Services {
 	return services.New(services.Config{
-		Store: r.store, Platform: r.platform, Signals: &r.Signals, Log: c.Log, Number: web.Number,
+		Store: r.store, Platform: r.platform, Log: c.Log, Number: web.Number,
 		Worker: services.WorkerName(c.DataDir),
 		Broker: osb.Options{Timeout: c.BrokerTimeout, Through: c.seams.broker, Guard: c.guard(), Routes: r.routes,
 			PlatformURL: cmp.Or(c.PublicURL, b.endpoints.API),

@@ -198,6 +198,7 @@ func requestData(request map[string]any) map[string]any {
 // by the controller, which finds that nothing wants them any more; its blobs
 // are swept.
 func (p *Platform) DeleteApp(tx platform.Tx, by Actor, app *platform.App) error {
+	announceApp(tx, app.GUID)
 	if err := p.RecordApp(tx, "audit.app.delete-request", by, app, nil); err != nil {
 		return err
 	}
@@ -227,6 +228,13 @@ func (p *Platform) DeleteApp(tx platform.Tx, by Actor, app *platform.App) error 
 	return tx.Apps().Delete(app.GUID)
 }
 
+// announceApp announces that instances of an app, or its log drains, may have to change.
+func announceApp(tx platform.Tx, guid string) {
+	if guid != "" {
+		tx.Announce(platform.Changes{Apps: []string{guid}})
+	}
+}
+
 // StartApp wants the app to run, on its current droplet. One that is started
 // already is left alone.
 func (p *Platform) StartApp(tx platform.Tx, by Actor, app *platform.App) error {
@@ -253,6 +261,7 @@ func (p *Platform) start(tx platform.Tx, by Actor, app *platform.App, revision *
 
 // begin gives every process a new version on the current droplet.
 func (p *Platform) begin(tx platform.Tx, app *platform.App, revision *platform.Revision) error {
+	announceApp(tx, app.GUID)
 	stopped := app.State == platform.AppStopped
 	app.State = platform.AppStarted
 	if err := tx.Apps().Update(app); err != nil {
@@ -291,6 +300,7 @@ func (p *Platform) StopApp(tx platform.Tx, by Actor, app *platform.App) error {
 	if err := p.endDeployment(tx, app); err != nil {
 		return err
 	}
+	announceApp(tx, app.GUID)
 	app.State = platform.AppStopped
 	if err := tx.Apps().Update(app); err != nil {
 		return err

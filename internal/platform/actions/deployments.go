@@ -82,6 +82,7 @@ func (p *Platform) conclude(d *platform.Deployment, reason platform.DeploymentRe
 // current one. They are those of a web process of their own, which is the only one
 // in the end. It supersedes an active deployment. A stopped app is just started.
 func (p *Platform) CreateDeployment(tx platform.Tx, by Actor, app *platform.App, d *platform.Deployment) error {
+	announceApp(tx, app.GUID)
 	current, err := ProcessOf(tx, app.GUID, platform.WebProcess)
 	if fault.Is(err, fault.NotFound) {
 		return fault.Wrap(err, fault.Unprocessable, "The app has no web process to deploy.")
@@ -337,6 +338,7 @@ func stateError(action string, d *platform.Deployment) error {
 
 // CancelDeployment starts to return to the web process before the deployment.
 func (p *Platform) CancelDeployment(tx platform.Tx, by Actor, app *platform.App, d *platform.Deployment) error {
+	announceApp(tx, app.GUID)
 	switch {
 	case d.Status != platform.DeploymentActive:
 		return stateError("cancel", d)
@@ -378,6 +380,7 @@ func (p *Platform) CancelDeployment(tx platform.Tx, by Actor, app *platform.App,
 // ContinueDeployment moves a paused canary deployment to its next step, and after
 // the last one to all instances.
 func (p *Platform) ContinueDeployment(tx platform.Tx, by Actor, app *platform.App, d *platform.Deployment) error {
+	announceApp(tx, app.GUID)
 	if d.Status != platform.DeploymentActive || d.Reason != platform.ReasonPaused {
 		return stateError("continue", d)
 	}

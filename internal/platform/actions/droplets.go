@@ -142,6 +142,7 @@ func (p *Platform) CreateBuild(tx platform.Tx, by Actor, app *platform.App, pkg 
 	if err := tx.Builds().Insert(b); err != nil {
 		return err
 	}
+	tx.Announce(platform.Changes{Builds: []string{b.GUID}})
 	return p.RecordApp(tx, "audit.app.build.create", by, app, map[string]any{"build_guid": b.GUID,
 		"package_guid": pkg.GUID})
 }

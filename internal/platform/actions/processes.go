@@ -14,6 +14,7 @@ import (
 // number takes effect at once, the rest with the next start.
 func (p *Platform) ScaleProcess(tx platform.Tx, by Actor, app *platform.App, process *platform.Process,
 	s platform.Scale, manifest bool) error {
+	announceApp(tx, app.GUID)
 	if err := whileDeploying(tx, process, fault.DeployingScale,
 		"Cannot scale this process while a deployment is in flight."); err != nil {
 		return err
@@ -204,6 +205,7 @@ func InstancesOf(tx platform.Tx, items []*platform.Process) (map[string][]*platf
 // That does not count as a crash, and resets the crash count.
 func (p *Platform) RestartInstance(tx platform.Tx, by Actor, app *platform.App, process *platform.Process,
 	index int) error {
+	announceApp(tx, app.GUID)
 	if index < 0 || index >= process.Instances {
 		return fault.New(fault.NotFound, "Instance not found")
 	}

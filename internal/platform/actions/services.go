@@ -302,8 +302,9 @@ func (p *Platform) UpdateBinding(tx platform.Tx, b *platform.ServiceBinding) err
 }
 
 // announceBinding has the route table look again at the route of a binding, which
-// may have another route service.
+// may have another route service, and the log drains at its app.
 func announceBinding(tx platform.Tx, b *platform.ServiceBinding) {
+	announceApp(tx, b.AppGUID)
 	if b.RouteGUID != "" {
 		announceRoute(tx, b.RouteGUID)
 	}

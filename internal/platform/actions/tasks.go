@@ -59,6 +59,7 @@ func taskRoom(tx platform.Tx, app *platform.App) error {
 // CreateTask stores a task that is to be run. Its droplet is the app's unless it
 // names one.
 func (p *Platform) CreateTask(tx platform.Tx, by Actor, app *platform.App, t *platform.Task) error {
+	tx.Announce(platform.Changes{Tasks: true})
 	if err := platform.CheckTask(t); err != nil {
 		return err
 	}
@@ -125,6 +126,7 @@ func nextSequence(tx platform.Tx, appGUID string) (int, error) {
 
 // CancelTask wants a task to end. Once is enough; one that is over cannot be.
 func (p *Platform) CancelTask(tx platform.Tx, by Actor, app *platform.App, t *platform.Task) error {
+	tx.Announce(platform.Changes{Tasks: true})
 	if t.State.Over() {
 		return fault.New(fault.Unprocessable, "Task state is %s and therefore cannot be canceled", t.State)
 	}

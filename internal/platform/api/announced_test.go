@@ -9,9 +9,9 @@ import (
 	"ingot/internal/platform"
 )
 
-// announcedStore fails the test when a transaction changes what the route table
-// or the names in logs follow from and does not announce it: the Sink would not be told
-// of such a change.
+// announcedStore fails the test when a transaction changes what the route table, the names in
+// logs or the instances of apps follow from and does not announce it: the Sink would not be
+// told of such a change.
 type announcedStore struct {
 	platform.Store
 	t *testing.T
@@ -35,6 +35,19 @@ func (s announcedStore) Update(ctx context.Context, f func(platform.Tx) error) e
 	if x.names && !x.changes.Names {
 		s.t.Error("a name was changed and not announced")
 	}
+	for _, guid := range x.apps {
+		if !slices.Contains(x.changes.Apps, guid) {
+			s.t.Errorf("the app %s was started, stopped or deleted, and not announced", guid)
+		}
+	}
+	for _, guid := range x.builds {
+		if !slices.Contains(x.changes.Builds, guid) {
+			s.t.Errorf("the build %s was created and not announced", guid)
+		}
+	}
+	if x.tasks && !x.changes.Tasks {
+		s.t.Error("a task was created and not announced")
+	}
 	return nil
 }
 
@@ -44,6 +57,9 @@ type announcedTx struct {
 	changes platform.Changes
 	routes  map[string]bool
 	names   bool
+	apps    []string
+	builds  []string
+	tasks   bool
 }
 
 func (x *announcedTx) Announce(c platform.Changes) {
@@ -100,6 +116,23 @@ func (x *announcedTx) ServiceInstances() platform.Repo[platform.ServiceInstance]
 func (x *announcedTx) Apps() platform.Repo[platform.App] {
 	return notedRepo[platform.App]{x.Tx.Apps(), func(before, after *platform.App) {
 		x.names = x.names || before != nil && after != nil && before.Name != after.Name
+		if before != nil && (after == nil || before.State != after.State) {
+			x.apps = append(x.apps, before.GUID)
+		}
+	}}
+}
+
+func (x *announcedTx) Builds() platform.Repo[platform.Build] {
+	return notedRepo[platform.Build]{x.Tx.Builds(), func(before, after *platform.Build) {
+		if before == nil {
+			x.builds = append(x.builds, after.GUID)
+		}
+	}}
+}
+
+func (x *announcedTx) Tasks() platform.Repo[platform.Task] {
+	return notedRepo[platform.Task]{x.Tx.Tasks(), func(before, _ *platform.Task) {
+		x.tasks = x.tasks || before == nil
 	}}
 }
 

@@ -36,7 +36,6 @@ type Options struct {
 	Directory orgs.Directory
 	Runtime   apps.Runtime
 	Traffic   apps.Traffic // nil means that requests are not counted
-	Signals   rest.Signals
 	Blobs     builds.Blobs
 	Verifier  *token.Verifier
 	Log       *slog.Logger
@@ -94,9 +93,7 @@ func New(o Options) *API {
 // Routes registers every route of the API with its authorization decision.
 func (a *API) Routes(m *web.Mux) {
 	o := &a.o
-	server := &rest.Server{
-		Store: o.Store, Platform: o.Platform, Services: o.Services, Signals: o.Signals, Log: o.Log,
-	}
+	server := &rest.Server{Store: o.Store, Platform: o.Platform, Services: o.Services, Log: o.Log}
 	edge := &routes.API{Server: server, Enforces: o.Enforces, NoPolicies: o.NoPolicies}
 
 	g := m.Group("platform", web.FormatV3, o.Verifier).Limited(o.Limiter)

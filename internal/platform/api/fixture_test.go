@@ -28,7 +28,6 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/safedial"
 	"ingot/internal/base/token"
-	"ingot/internal/base/tracing"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -131,13 +130,14 @@ func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *
 	stored.Watch(actions.Meter)
 	f := &fixture{t: t, store: stored, users: map[string]orgs.DirectoryUser{}, tokens: map[string]string{},
 		signals: &signals{}, blobs: &blobs{packages: map[string][]byte{}}}
+	stored.Notify(f.signals)
 	announced := announcedStore{f.store, t}
 	verifier := token.NewVerifier(token.Options{Issuer: "test", Audiences: []string{"cloud_controller"},
 		Keys: staticKeys{}})
 	actions := actions.New()
 	f.dashboards = &dashboards{clients: map[string]osb.DashboardClient{"cf": {ID: "cf"}}}
 	f.services = services.New(services.Config{
-		Store: announced, Platform: actions, Signals: f.signals, Number: web.Number, Poll: 20 * time.Millisecond,
+		Store: announced, Platform: actions, Number: web.Number, Poll: 20 * time.Millisecond,
 		Interval: 50 * time.Millisecond, Retry: 20 * time.Millisecond,
 		Broker: osb.Options{Timeout: 20 * time.Second, PlatformURL: "https://api.example.com/",
 			Guard: safedial.Everywhere},
@@ -148,7 +148,7 @@ func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *
 	}
 	t.Cleanup(f.services.Stop)
 	options := api.Options{
-		Store: announced, Platform: actions, Services: f.services, Directory: f, Runtime: runtime{}, Signals: f.signals,
+		Store: announced, Platform: actions, Services: f.services, Directory: f, Runtime: runtime{},
 		Blobs: f.blobs, Verifier: verifier,
 	}
 	change(&options)
@@ -218,21 +218,14 @@ type signals struct {
 	tasks  int
 }
 
-func (s *signals) AppsChanged(g ...string) {
+// Changed implements platform.Sink.
+func (s *signals) Changed(_ context.Context, c platform.Changes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.apps = append(s.apps, g...)
-}
-func (s *signals) BuildCreated(g string, _ tracing.Origin) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.builds = append(s.builds, g)
-}
-func (s *signals) JobCreated(string) {}
-func (s *signals) TasksChanged() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tasks++
+	s.apps, s.builds = append(s.apps, c.Apps...), append(s.builds, c.Builds...)
+	if c.Tasks {
+		s.tasks++
+	}
 }
 
 type blobs struct {

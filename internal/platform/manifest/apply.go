@@ -111,6 +111,7 @@ func (a *Applier) apply(tx platform.Tx, m *App) error {
 			return err
 		}
 	}
+	tx.Announce(platform.Changes{Apps: []string{app.GUID}})
 	return nil
 }
 

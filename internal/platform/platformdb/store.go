@@ -76,7 +76,7 @@ func (s *Store) Update(ctx context.Context, f func(platform.Tx) error) error {
 	if err != nil {
 		changes.Lines = nil // the commit may have failed
 	}
-	if wanted && s.sink != nil && (len(changes.Lines)+len(changes.Routes) > 0 || changes.Names || changes.Rules) {
+	if wanted && s.sink != nil && !changes.Empty() {
 		// It is committed: a failure of the sink must not look like one of the write.
 		background.Safely("announce changes", func() { s.sink.Changed(ctx, changes) })
 	}

@@ -46,6 +46,9 @@ func (s *Services) Bind(tx platform.Tx, by actions.Actor, r Bind) (*platform.Ser
 	if err := s.checkBind(tx, r, b); err != nil {
 		return nil, nil, err
 	}
+	if b.AppGUID != "" {
+		tx.Announce(platform.Changes{Apps: []string{b.AppGUID}}) // it may have a new log drain
+	}
 	now := time.Now()
 	b.Last = platform.LastOperation{Type: platform.OperationCreate, State: platform.OperationInProgress, Created: now,
 		Updated: now}

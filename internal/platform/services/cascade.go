@@ -130,11 +130,8 @@ func belongings(tx platform.Tx, operation, guid string) (bindings []*platform.Se
 
 // follow finishes a job if its children have finished.
 func (s *Services) follow(ctx context.Context, job *platform.Job, w *work) error {
-	var apps []string
-	done := false
 	err := s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error {
 		next := *w
-		done, apps = false, nil
 		waiting, errs, err := s.children(tx, &next)
 		if err != nil {
 			return err
@@ -148,7 +145,7 @@ func (s *Services) follow(ctx context.Context, job *platform.Job, w *work) error
 				return err
 			}
 			if !waiting {
-				if apps, err = s.deleteTarget(tx, mine.Operation, &next); err != nil {
+				if err := s.deleteTarget(tx, mine.Operation, &next); err != nil {
 					return err
 				}
 			}
@@ -160,13 +157,10 @@ func (s *Services) follow(ctx context.Context, job *platform.Job, w *work) error
 			}
 			return reschedule(mine, &next, now.Add(nextCheck(now.Sub(next.Begun))))
 		}
-		done = true
 		finish(mine, platform.JobComplete)
 		return nil
 	})
 	switch {
-	case err == nil && done && s.Signals != nil:
-		s.Signals.AppsChanged(apps...)
 	case fault.Is(err, fault.Unprocessable), fault.Is(err, fault.InstanceBusy), fault.Is(err, fault.BindingBusy),
 		fault.Is(err, fault.NotFound):
 		return s.commit(ctx, job, func(_ platform.Tx, mine *platform.Job) error {
@@ -268,47 +262,28 @@ func (s *Services) clear(tx platform.Tx, operation string, w *work) (waiting boo
 	return len(instances) > 0, nil
 }
 
-// deleteTarget deletes the resource when its services are deleted, and returns the
-// apps that were deleted with it.
-func (s *Services) deleteTarget(tx platform.Tx, operation string, w *work) (apps []string, err error) {
-	appsOf := func(field string) error {
-		all, _, err := tx.Apps().List(platform.Where(field, w.Target))
-		for _, a := range all {
-			apps = append(apps, a.GUID)
-		}
-		return err
-	}
+// deleteTarget deletes the resource when its services are deleted.
+func (s *Services) deleteTarget(tx platform.Tx, operation string, w *work) error {
 	switch operation {
 	case deleteApp:
-		app, err := tx.Apps().Get(w.Target)
-		if err != nil {
-			return nil, ignoreGone(err)
-		}
-		return []string{app.GUID}, s.Platform.DeleteApp(tx, w.Actor, app)
+		return deleteFound(tx.Apps(), w, func(app *platform.App) error { return s.Platform.DeleteApp(tx, w.Actor, app) })
 	case deleteInstance:
-		return nil, nil // it was deleted with the last child
+		return nil // it was deleted with the last child
 	case deleteRoute:
-		route, err := tx.Routes().Get(w.Target)
-		if err != nil {
-			return nil, ignoreGone(err)
-		}
-		return nil, s.Platform.DeleteRoute(tx, w.Actor, route)
+		return deleteFound(tx.Routes(), w, func(r *platform.Route) error { return s.Platform.DeleteRoute(tx, w.Actor, r) })
 	case deleteSpace:
-		space, err := tx.Spaces().Get(w.Target)
-		if err != nil {
-			return nil, ignoreGone(err)
-		}
-		if err := appsOf("space_guid"); err != nil {
-			return nil, err
-		}
-		return apps, s.Platform.DeleteSpace(tx, w.Actor, space)
+		return deleteFound(tx.Spaces(), w, func(p *platform.Space) error { return s.Platform.DeleteSpace(tx, w.Actor, p) })
 	}
-	org, err := tx.Organizations().Get(w.Target)
+	return deleteFound(tx.Organizations(), w, func(o *platform.Organization) error {
+		return s.Platform.DeleteOrganization(tx, w.Actor, o)
+	})
+}
+
+// deleteFound deletes the target of a job, unless it is gone.
+func deleteFound[T any](of platform.Repo[T], w *work, remove func(*T) error) error {
+	target, err := of.Get(w.Target)
 	if err != nil {
-		return nil, ignoreGone(err)
+		return ignoreGone(err)
 	}
-	if err := appsOf("organization_guid"); err != nil {
-		return nil, err
-	}
-	return apps, s.Platform.DeleteOrganization(tx, w.Actor, org)
+	return remove(target)
 }

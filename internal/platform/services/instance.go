@@ -79,6 +79,7 @@ func (s *Services) checkProvided(tx platform.Tx, i *platform.ServiceInstance) er
 
 // UpdateUserProvided stores a changed user-provided service instance.
 func (s *Services) UpdateUserProvided(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance) error {
+	tx.Announce(platform.Changes{Bindings: true}) // log drains of bound apps may change
 	if err := s.checkProvided(tx, i); err != nil {
 		return err
 	}

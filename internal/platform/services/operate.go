@@ -196,13 +196,7 @@ func (s *Services) operate(ctx context.Context, job *platform.Job, w *work) erro
 		outcome = r.Outcome
 	}
 	v := judge(w.Kind, w.binding(), w.Phase, outcome, s.late(job, w))
-	err = s.conclude(ctx, job, w, at, r, v, err)
-	if err == nil && v.ending == succeeded && at.binding != nil && s.Signals != nil {
-		if at.binding.AppGUID != "" {
-			s.Signals.AppsChanged(at.binding.AppGUID) // it may add or remove a log drain
-		}
-	}
-	return err
+	return s.conclude(ctx, job, w, at, r, v, err)
 }
 
 // late reports whether a phase has lasted long enough. The first call has: a broker
@@ -280,6 +274,9 @@ func (s *Services) conclude(ctx context.Context, job *platform.Job, w *work, at 
 			finish(mine, platform.JobComplete)
 			if err := s.succeed(tx, &next, at, r); err != nil {
 				return err
+			}
+			if at.binding != nil && at.binding.AppGUID != "" { // it may add or remove a log drain
+				tx.Announce(platform.Changes{Apps: []string{at.binding.AppGUID}})
 			}
 			description := ""
 			if r != nil { // a broker that has nothing to delete answers with an error

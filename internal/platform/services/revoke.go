@@ -33,12 +33,8 @@ func (s *Services) applyStep(ctx context.Context, job *platform.Job, w *work) er
 		return err
 	}
 	if row != nil && untold(row) {
-		told, err := s.tellOnce(ctx, job, w)
-		if err != nil {
+		if err := s.tellOnce(ctx, job, w); err != nil {
 			return err
-		}
-		if told != "" && s.Signals != nil {
-			s.Signals.AppsChanged(told)
 		}
 	}
 	return s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error {
@@ -131,10 +127,9 @@ func untold(row *platform.CredentialRotation) bool {
 
 // tellOnce decides how an app gets its new credentials, and starts that. It returns the app
 // if something has to be done for it.
-func (s *Services) tellOnce(ctx context.Context, job *platform.Job, w *work) (app string, err error) {
+func (s *Services) tellOnce(ctx context.Context, job *platform.Job, w *work) error {
 	tell := func(how func(tx platform.Tx, row *platform.CredentialRotation) error) error {
 		return s.commit(ctx, job, func(tx platform.Tx, _ *platform.Job) error {
-			app = ""
 			row, err := tx.CredentialRotations().Get(w.Rotation)
 			if err != nil || !untold(row) {
 				return ignoreGone(err)
@@ -147,14 +142,16 @@ func (s *Services) tellOnce(ctx context.Context, job *platform.Job, w *work) (ap
 				before.Description == row.Description {
 				return nil // another deployment is still active
 			}
-			app = row.AppGUID
+			if row.AppGUID != "" {
+				tx.Announce(platform.Changes{Apps: []string{row.AppGUID}})
+			}
 			if err := s.wakeRequest(tx, row); err != nil {
 				return err
 			}
 			return tx.CredentialRotations().Update(row)
 		})
 	}
-	err = tell(func(tx platform.Tx, row *platform.CredentialRotation) error { return s.tell(tx, w, row) })
+	err := tell(func(tx platform.Tx, row *platform.CredentialRotation) error { return s.tell(tx, w, row) })
 	var refused *fault.Error
 	if errors.As(err, &refused) && refused.Code != fault.Internal {
 		// Another transaction: what the refused one wrote must not stay.
@@ -164,7 +161,7 @@ func (s *Services) tellOnce(ctx context.Context, job *platform.Job, w *work) (ap
 			return nil
 		})
 	}
-	return app, err
+	return err
 }
 
 // tell chooses the method of a rotation and starts it.

@@ -11,6 +11,7 @@ import (
 
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
+	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/services"
 	"ingot/internal/platform/services/brokertest"
 )
@@ -96,15 +97,15 @@ func TestStoppedInstanceWakesRotation(t *testing.T) {
 	}
 }
 
-// gate is Signals that block while it is closed.
+// gate is a sink that blocks while it is closed.
 type gate struct {
 	closed  atomic.Bool
 	entered chan struct{}
 	open    chan struct{}
 }
 
-func (g *gate) AppsChanged(...string) {
-	if g.closed.Load() {
+func (g *gate) Changed(_ context.Context, c platform.Changes) {
+	if len(c.Apps) > 0 && g.closed.Load() {
 		g.entered <- struct{}{}
 		<-g.open
 	}
@@ -116,7 +117,8 @@ func TestWaitingRotationHoldsNoCall(t *testing.T) {
 	t.Parallel()
 	k := setup(t, &brokertest.Broker{})
 	g := &gate{entered: make(chan struct{}, 10), open: make(chan struct{})}
-	k.start(k.worker(services.Config{MaxBrokerCalls: 1, Signals: g, Lease: time.Minute}))
+	k.store.(*platformdb.Store).Notify(g) //nolint:forcetypeassert // see setupOn
+	k.start(k.worker(services.Config{MaxBrokerCalls: 1, Lease: time.Minute}))
 	open := sync.OnceFunc(func() { g.closed.Store(false); close(g.open) })
 	t.Cleanup(open)
 	i, _ := k.bound(brokertest.Sync)

@@ -26,9 +26,7 @@ import (
 type Config struct {
 	Store    platform.Store
 	Platform *actions.Platform
-	// Signals notifies other parts of changed apps, without blocking.
-	Signals interface{ AppsChanged(guids ...string) }
-	Log     *slog.Logger
+	Log      *slog.Logger
 	// Number returns Cloud Foundry's number of an error code.
 	Number func(fault.Code) int
 	// Dashboards stores the OAuth clients of brokers' dashboards; nil means that none

@@ -35,7 +35,8 @@ func (a *API) appRoutes(g *web.Group) {
 	g.Handle(http.MethodPost, "/v3/apps", rest.Write, rest.Creator(a.Server, Apps, a.createApp))
 	g.Handle(http.MethodGet, "/v3/apps/{guid}", rest.Read, Apps.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/apps/{guid}", rest.Write, rest.Updater(a.Server, Apps, a.updateApp))
-	g.Handle(http.MethodDelete, "/v3/apps/{guid}", rest.Write, a.deleteApp)
+	g.Handle(http.MethodDelete, "/v3/apps/{guid}", rest.Write,
+		rest.JobDeleter(a.Server, "app.delete", rest.AppFor(platform.Develop), a.Services.DeleteApp))
 	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/actions/start", rest.Write,
 		a.appAction(enabled(a.Platform.StartApp)))
 	g.Handle(http.MethodPost, "/v3/apps/{guid}/actions/stop", rest.Write, a.appAction(a.Platform.StopApp))
@@ -163,11 +164,6 @@ func (a *API) updateApp(req *rest.Request, body *appRequest) (*platform.App, err
 	return app, a.Platform.UpdateApp(req.Tx, req.Caller.Actor(), app, request)
 }
 
-func (a *API) deleteApp(w http.ResponseWriter, r *http.Request) error {
-	defer a.Signals.AppsChanged(web.Param(r, "guid"))
-	return rest.JobDeleter(a.Server, "app.delete", rest.AppFor(platform.Develop), a.Services.DeleteApp)(w, r)
-}
-
 // enabled performs an action on apps whose lifecycle is enabled.
 func enabled(act func(platform.Tx, actions.Actor, *platform.App) error) func(platform.Tx, actions.Actor,
 	*platform.App) error {
@@ -181,7 +177,6 @@ func enabled(act func(platform.Tx, actions.Actor, *platform.App) error) func(pla
 
 func (a *API) appAction(act func(platform.Tx, actions.Actor, *platform.App) error) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		defer a.Signals.AppsChanged(web.Param(r, "guid"))
 		return rest.Answer(a.Server, w, r, Apps, http.StatusOK, func(req *rest.Request) (*platform.App, error) {
 			app, err := req.App(platform.Operate)
 			if err != nil {

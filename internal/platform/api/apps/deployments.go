@@ -149,8 +149,7 @@ func (a *API) createDeployment(w http.ResponseWriter, r *http.Request) error {
 	if _, err := body.read(); err != nil {
 		return err
 	}
-	appGUID := body.Relationships.App.Data.GUID
-	err = rest.Answer(a.Server, w, r, deployments, http.StatusCreated,
+	return rest.Answer(a.Server, w, r, deployments, http.StatusCreated,
 		func(req *rest.Request) (*platform.Deployment, error) {
 			d, err := body.read()
 			if err != nil {
@@ -159,7 +158,7 @@ func (a *API) createDeployment(w http.ResponseWriter, r *http.Request) error {
 			if err := body.Metadata.Apply(&d.Metadata); err != nil {
 				return nil, err
 			}
-			app, err := req.AppNamed(appGUID, platform.Operate)
+			app, err := req.AppNamed(body.Relationships.App.Data.GUID, platform.Operate)
 			if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Forbidden) {
 				return nil, fault.Wrap(err, fault.Unprocessable,
 					"Unable to use app. Ensure that the app exists and you have access to it.")
@@ -174,10 +173,6 @@ func (a *API) createDeployment(w http.ResponseWriter, r *http.Request) error {
 			}
 			return d, a.Platform.CreateDeployment(req.Tx, req.Caller.Actor(), app, d)
 		})
-	if err == nil {
-		a.Signals.AppsChanged(appGUID)
-	}
-	return err
 }
 
 // deploymentFor returns the deployment of the path and its app, if the caller may
@@ -187,19 +182,13 @@ var deploymentFor = rest.OfApp(deployments, func(d *platform.Deployment) string 
 func (a *API) deploymentAction(act func(platform.Tx, actions.Actor, *platform.App,
 	*platform.Deployment) error) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		var appGUID string
-		err := rest.Answer(a.Server, w, r, deployments, http.StatusOK, func(req *rest.Request) (*platform.Deployment, error) {
+		return rest.Answer(a.Server, w, r, deployments, http.StatusOK, func(req *rest.Request) (*platform.Deployment, error) {
 			d, app, err := deploymentFor(req)
 			if err != nil {
 				return nil, err
 			}
-			appGUID = app.GUID
 			return d, act(req.Tx, req.Caller.Actor(), app, d)
 		})
-		if err == nil {
-			a.Signals.AppsChanged(appGUID)
-		}
-		return err
 	}
 }
 

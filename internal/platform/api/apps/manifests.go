@@ -120,9 +120,8 @@ func (e *refusedApp) Unwrap() error { return e.error }
 // error in one changes none. It returns the jobs that complete the bindings, and
 // warnings for the user.
 func (a *API) applyAll(r *http.Request, m *manifest.Manifest) (pending []services.Child, warnings []string, err error) {
-	var guids []string
 	err = a.Store.Update(r.Context(), func(tx platform.Tx) error {
-		pending, warnings, guids = nil, nil, nil // the transaction may be retried
+		pending, warnings = nil, nil // the transaction may be retried
 		req := rest.NewRequest(tx, r)
 		applier, err := a.applier(req)
 		if err != nil {
@@ -135,11 +134,9 @@ func (a *API) applyAll(r *http.Request, m *manifest.Manifest) (pending []service
 		}
 		for _, app := range m.Apps {
 			applier.Pending = nil
-			guid, err := a.applyOne(tx, req, applier, app)
-			if err != nil {
+			if err := a.applyOne(tx, req, applier, app); err != nil {
 				return err
 			}
-			guids = append(guids, guid)
 			for _, j := range applier.Pending {
 				pending = append(pending, services.Child{Job: j.GUID, Prefix: "For application '" + app.Name + "': "})
 			}
@@ -150,27 +147,23 @@ func (a *API) applyAll(r *http.Request, m *manifest.Manifest) (pending []service
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, guid := range guids {
-		a.Signals.AppsChanged(guid)
-	}
 	return pending, warnings, nil
 }
 
-// applyOne applies the entry of one app and returns its guid.
-func (a *API) applyOne(tx platform.Tx, req *rest.Request, applier *manifest.Applier,
-	app *manifest.App) (string, error) {
+// applyOne applies the entry of one app.
+func (a *API) applyOne(tx platform.Tx, req *rest.Request, applier *manifest.Applier, app *manifest.App) error {
 	if err := applier.Apply(tx, app); err != nil {
-		return "", err
+		return err
 	}
 	found, err := tx.Apps().First(platform.Where("space_guid", applier.Space.GUID).And(platform.In("name", app.Name)))
 	if err != nil {
-		return "", err
+		return err
 	}
 	var data map[string]any
 	if len(app.Warnings) > 0 {
 		data = map[string]any{"warnings": app.Warnings}
 	}
-	return found.GUID, a.Platform.RecordApp(tx, "audit.app.apply_manifest", req.Caller.Actor(), found, data)
+	return a.Platform.RecordApp(tx, "audit.app.apply_manifest", req.Caller.Actor(), found, data)
 }
 
 // jobErrors returns an error as clients may see it; unknown errors are not changed.

@@ -186,8 +186,7 @@ func (a *API) scaleProcess(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	var appGUID string
-	err := rest.Answer(a.Server, w, r, processes, http.StatusAccepted,
+	return rest.Answer(a.Server, w, r, processes, http.StatusAccepted,
 		func(req *rest.Request) (*platform.Process, error) {
 			process, app, err := processFor(req, platform.Operate)
 			if err != nil {
@@ -196,15 +195,10 @@ func (a *API) scaleProcess(w http.ResponseWriter, r *http.Request) error {
 			if err := req.NeedFlag("app_scaling"); err != nil {
 				return nil, err
 			}
-			appGUID = app.GUID
 			return process, a.Platform.ScaleProcess(req.Tx, req.Caller.Actor(), app, process,
 				platform.Scale{Instances: body.Instances.Get(), MemoryMB: body.MemoryMB.Get(), DiskMB: body.DiskMB.Get(),
 					LogRate: body.LogRate.Get()}, false)
 		})
-	if err == nil {
-		a.Signals.AppsChanged(appGUID)
-	}
-	return err
 }
 
 type processBody struct {

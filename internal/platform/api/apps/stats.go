@@ -183,17 +183,13 @@ func (a *API) restartInstance(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || index < 0 {
 		return fault.New(fault.NotFound, "Instance not found")
 	}
-	appGUID, err := rest.Update(a.Server, r, func(req *rest.Request) (string, error) {
+	return a.Perform(w, r, http.StatusNoContent, func(req *rest.Request) (any, error) {
 		process, app, err := processFor(req, platform.Operate)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		return app.GUID, a.Platform.RestartInstance(req.Tx, req.Caller.Actor(), app, process, index)
+		return nil, a.Platform.RestartInstance(req.Tx, req.Caller.Actor(), app, process, index)
 	})
-	if err == nil {
-		a.Signals.AppsChanged(appGUID)
-	}
-	return web.Answer(w, http.StatusNoContent, nil, err)
 }
 
 // segmentFor returns the name of the isolation segment of an app's instances, nil for

@@ -98,9 +98,6 @@ func (a *API) createTask(w http.ResponseWriter, r *http.Request) error {
 		if fault.Is(err, fault.Conflict) && try < sequenceTries {
 			continue // the number was taken meanwhile
 		}
-		if err == nil {
-			a.Signals.TasksChanged()
-		}
 		return err
 	}
 }
@@ -151,12 +148,8 @@ func taskFor(action platform.Action) func(*rest.Request) (*platform.Task, *platf
 }
 
 func (a *API) cancelTask(w http.ResponseWriter, r *http.Request) error {
-	err := rest.Answer(a.Server, w, r, tasksWhole, http.StatusAccepted,
+	return rest.Answer(a.Server, w, r, tasksWhole, http.StatusAccepted,
 		rest.Acted(taskFor(platform.Operate), a.Platform.CancelTask))
-	if err == nil {
-		a.Signals.TasksChanged()
-	}
-	return err
 }
 
 type taskBody struct {

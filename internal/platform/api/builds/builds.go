@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"ingot/internal/base/fault"
-	"ingot/internal/base/tracing"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -48,8 +47,8 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 	if body.Package == nil || body.Package.Value.GUID == "" {
 		return fault.Invalid("Package can't be blank")
 	}
-	var guid, warning string
-	err := rest.Answer(a.Server, rest.Warned(w, &warning), r, builds, http.StatusCreated,
+	var warning string
+	return rest.Answer(a.Server, rest.Warned(w, &warning), r, builds, http.StatusCreated,
 		func(req *rest.Request) (*platform.Build, error) {
 			pkg, err := rest.Find(req.Caller, req.Tx.Packages(), body.Package.Value.GUID, "Package")
 			if err != nil {
@@ -72,7 +71,6 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 			if err := a.Platform.CreateBuild(req.Tx, req.Caller.Actor(), app, pkg, build); err != nil {
 				return nil, err
 			}
-			guid = build.GUID
 			sidecars, _, err := req.Tx.Sidecars().List(platform.Where("app_guid", app.GUID))
 			if err != nil {
 				return nil, err
@@ -84,10 +82,6 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 			warning = strings.TrimSpace(warning + " " + old)
 			return build, err
 		})
-	if err == nil {
-		a.Signals.BuildCreated(guid, tracing.OriginOf(r.Context()))
-	}
-	return err
 }
 
 func (a *API) newBuild(app *platform.App, body *buildRequest) (*platform.Build, error) {

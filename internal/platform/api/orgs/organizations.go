@@ -25,7 +25,7 @@ func (a *API) organizationRoutes(g *web.Group) {
 	g.Handle(http.MethodPatch, "/v3/organizations/{guid}", rest.Write,
 		rest.Updater(a.Server, Organizations, a.updateOrganization))
 	g.Handle(http.MethodDelete, "/v3/organizations/{guid}", rest.Admin,
-		placeDeleter(a, Organizations, Organizations.Find, a.Services.DeleteOrganization))
+		rest.JobDeleter(a.Server, "organization.delete", Organizations.Find, a.Services.DeleteOrganization))
 	g.Handle(http.MethodGet, "/v3/organizations/{guid}/usage_summary", rest.Read,
 		usageOf(a, Organizations, "organization_guid"))
 	g.Handle(http.MethodGet, "/v3/info/usage_summary", web.Scope(platform.ReadAllScopes...), a.platformUsage)
@@ -79,26 +79,6 @@ func (a *API) updateOrganization(req *rest.Request, body *organizationRequest) (
 		return nil, err
 	}
 	return org, a.Platform.UpdateOrganization(req.Tx, req.Caller.Actor(), org)
-}
-
-// placeDeleter deletes the organization or space that find returns, with its apps.
-func placeDeleter[T, B any](a *API, places rest.Resource[T, B], find func(*rest.Request) (*T, error),
-	remove func(platform.Tx, actions.Actor, *T) (*platform.Job, error),
-) web.Handler {
-	kind := strings.ToLower(places.Noun)
-	return func(w http.ResponseWriter, r *http.Request) error {
-		var gone []string
-		defer func() { a.Signals.AppsChanged(gone...) }()
-		return rest.JobDeleter(a.Server, kind+".delete", find,
-			func(tx platform.Tx, by actions.Actor, place *T) (*platform.Job, error) {
-				apps, _, err := tx.Apps().List(platform.Where(kind+"_guid", web.Param(r, "guid")))
-				if err != nil {
-					return nil, err
-				}
-				gone = rest.GUIDsOf(apps, func(app *platform.App) string { return app.GUID })
-				return remove(tx, by, place)
-			})(w, r)
-	}
 }
 
 // usageOf responds with the usage of an organization or space.

@@ -32,7 +32,7 @@ func (a *API) spaceRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/spaces/{guid}", rest.Read, Spaces.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/spaces/{guid}", rest.Write, rest.Updater(a.Server, Spaces, a.updateSpace))
 	g.Handle(http.MethodDelete, "/v3/spaces/{guid}", rest.Write,
-		placeDeleter(a, Spaces, rest.SpaceFor(platform.ManageOrganization), a.Services.DeleteSpace))
+		rest.JobDeleter(a.Server, "space.delete", rest.SpaceFor(platform.ManageOrganization), a.Services.DeleteSpace))
 	g.Handle(http.MethodGet, "/v3/spaces/{guid}/usage_summary", rest.Read, usageOf(a, Spaces, "space_guid"))
 	g.Handle(http.MethodGet, "/v3/spaces/{guid}/features", rest.Read,
 		rest.Viewer(a.Server, Spaces.Find, listSpaceFeatures))

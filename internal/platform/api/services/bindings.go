@@ -172,9 +172,6 @@ func (a *API) bind(w http.ResponseWriter, r *http.Request, s rest.Resource[platf
 		a.Accepted(w, r, job)
 		return nil
 	}
-	if made.AppGUID != "" {
-		a.Signals.AppsChanged(made.AppGUID) // it may have a new log drain
-	}
 	return rest.Respond(a.Server, w, r, s, http.StatusCreated, made)
 }
 
@@ -192,19 +189,13 @@ func (a *API) bindingPatcher(get func(req *rest.Request) (*platform.ServiceBindi
 // unbinder handles DELETE of the binding that get returns.
 func (a *API) unbinder(get func(req *rest.Request) (*platform.ServiceBinding, error)) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		var app string
-		err := a.OrJob(w, r, func(req *rest.Request) (*platform.Job, error) {
+		return a.OrJob(w, r, func(req *rest.Request) (*platform.Job, error) {
 			b, err := changeable(get)(req)
 			if err != nil {
 				return nil, err
 			}
-			app = b.AppGUID
 			return a.Services.Unbind(req.Tx, req.Caller.Actor(), b)
 		})
-		if err == nil && app != "" {
-			a.Signals.AppsChanged(app)
-		}
-		return err
 	}
 }
 

@@ -226,7 +226,6 @@ func (a *API) updateServiceInstance(w http.ResponseWriter, r *http.Request) erro
 		a.Accepted(w, r, job)
 		return nil
 	}
-	a.Signals.AppsChanged() // the log drains of bound apps may have changed
 	return rest.Respond(a.Server, w, r, serviceInstances, http.StatusOK, instance)
 }
 
@@ -251,7 +250,6 @@ func (a *API) updateManaged(req *rest.Request, i *platform.ServiceInstance,
 
 func (a *API) deleteServiceInstance(w http.ResponseWriter, r *http.Request) error {
 	purge := r.URL.Query().Get("purge") == "true"
-	defer a.Signals.AppsChanged()
 	return a.OrJob(w, r, func(req *rest.Request) (*platform.Job, error) {
 		i, err := serviceInstanceFor(req)
 		if err != nil {

@@ -28,8 +28,7 @@ const (
 	toldNames    = "names"
 	toldBuild    = "build"
 	toldTasks    = "tasks"
-	toldRules    = "rules" // security groups or network policies changed
-	toldJob      = "job"
+	toldRules    = "rules"    // security groups or network policies changed
 	toldBackends = "backends" // rows of an app's instances changed
 	toldDrain    = "drain"    // an instance stops when its requests have finished
 )
@@ -42,8 +41,7 @@ type Bus interface {
 	Ask(items ...string) (await func(context.Context) bool)
 }
 
-// Signals are the parts that have to know of changes. It implements rest.Signals and
-// platform.Sink.
+// Signals are the parts that have to know of changes. It implements platform.Sink.
 type Signals struct {
 	Bus       Bus
 	Apps      *controller.Controller
@@ -71,12 +69,6 @@ func items(word string, guids []string) []string {
 		all[i] = word + " " + guid
 	}
 	return all
-}
-
-// AppsChanged implements rest.Signals.
-func (s *Signals) AppsChanged(guids ...string) {
-	s.appsChanged(guids...)
-	s.Bus.Tell(append(items(toldApp, guids), toldBindings)...)
 }
 
 func (s *Signals) appsChanged(guids ...string) {
@@ -107,6 +99,24 @@ func (s *Signals) Changed(ctx context.Context, c platform.Changes) {
 	if err := s.Lines.Tell(c.Lines...); err != nil {
 		s.Log.WarnContext(ctx, "lines could not be written to the log of an app", "error", err)
 	}
+	s.wake(c, tracing.OriginOf(ctx))
+}
+
+// wake wakes the parts that bring the actual state to the desired one, here and on the other
+// servers. They also look by themselves from time to time.
+func (s *Signals) wake(c platform.Changes, by tracing.Origin) {
+	if len(c.Apps) > 0 || c.Bindings {
+		s.appsChanged(c.Apps...)
+		s.Bus.Tell(append(items(toldApp, c.Apps), toldBindings)...)
+	}
+	for _, guid := range c.Builds {
+		s.Builds.Requested(guid, by)
+		s.Bus.Tell(strings.TrimRight(toldBuild+" "+guid+" "+by.Request+" "+by.Trace, " "))
+	}
+	if c.Tasks {
+		s.Tasks.Kick()
+		s.Bus.Tell(toldTasks)
+	}
 }
 
 // applyRules makes the engine use changed security groups and network policies.
@@ -130,24 +140,6 @@ func (s *Signals) kickRules() {
 func (s *Signals) namesChanged() {
 	s.Info.Forget()
 	s.Drains.Kick()
-}
-
-// BuildCreated implements rest.Signals.
-func (s *Signals) BuildCreated(guid string, by tracing.Origin) {
-	s.Builds.Requested(guid, by)
-	s.Bus.Tell(strings.TrimRight(toldBuild+" "+guid+" "+by.Request+" "+by.Trace, " "))
-}
-
-// TasksChanged implements rest.Signals.
-func (s *Signals) TasksChanged() {
-	s.Tasks.Kick()
-	s.Bus.Tell(toldTasks)
-}
-
-// JobCreated implements rest.Signals.
-func (s *Signals) JobCreated(string) {
-	s.Services.Kick()
-	s.Bus.Tell(toldJob)
 }
 
 // Peers implements controller.Peers.
@@ -184,8 +176,6 @@ func (s *Signals) Received(told []string, done func()) {
 			s.Tasks.Kick()
 		case toldRules:
 			s.kickRules()
-		case toldJob:
-			s.Services.Kick()
 		case toldBackends:
 			backends = append(backends, guid)
 		case toldDrain:
