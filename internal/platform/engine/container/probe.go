@@ -367,8 +367,9 @@ func tryGroups() error {
 	if err != nil {
 		return err
 	}
-	dir := c.file("memory", fmt.Sprintf("ingot-try-%d", os.Getpid()), "")
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	// Not the process's number: a group that a killed process left would have that name too.
+	dir, err := os.MkdirTemp(c.file("memory", "", ""), "ingot-try-*")
+	if err != nil {
 		return err
 	}
 	return os.Remove(dir)
