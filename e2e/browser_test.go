@@ -159,6 +159,13 @@ func (b *browser) fits(t testing.TB, name string, width int64, dark bool) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	// Without its style sheets, a dark page has white text on no colour at all.
+	testkit.Eventually(t, name+" has its styles", func() bool {
+		styled, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](fmt.Sprintf(
+			`matchMedia("(prefers-color-scheme: %s)").matches && `+
+				`[...document.querySelectorAll("link[rel=stylesheet]")].every(l => l.sheet)`, scheme)))
+		return err == nil && styled
+	})
 	over, err := chromedp.Run(b.ctx,
 		chromedp.Evaluate[float64](`document.documentElement.scrollWidth - document.documentElement.clientWidth`))
 	if err != nil || over > 0 {
