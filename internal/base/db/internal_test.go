@@ -102,7 +102,11 @@ func TestStatements(t *testing.T) {
 	t.Parallel()
 	const limit = 4
 	fake := &fakeDriver{}
-	c := &liteConn{liteDriverConn: fake, stmts: newStatements(limit)}
+	stmts, err := newStatements(limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &liteConn{liteDriverConn: fake, stmts: stmts}
 	random := rand.New(rand.NewPCG(1, 2))
 	type use struct {
 		query string
