@@ -211,7 +211,9 @@ func sameHost(host string, at netip.Addr) bool {
 		return false
 	}
 	ip, ok := netip.AddrFromSlice(resolved.IP)
-	return ok && ip.Unmap() == at.Unmap()
+	ip, at = ip.Unmap(), at.Unmap()
+	// For 0.0.0.0 Go opens a socket of both families, whose address is ::.
+	return ok && (ip == at || ip.IsUnspecified() && at.IsUnspecified())
 }
 
 func (s *Set) add(h *held) {

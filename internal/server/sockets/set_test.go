@@ -102,6 +102,26 @@ func TestPassOn(t *testing.T) {
 	}
 }
 
+// TestAllAddresses passes on sockets that listen on all addresses, however these are written.
+func TestAllAddresses(t *testing.T) {
+	t.Parallel()
+	for _, host := range []string{"0.0.0.0", "[::]", ""} {
+		first := newSet(t)
+		l := listen(t, first, "listen", host+":0")
+		list, err := first.Sockets()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		second, err := newSet(t, list...).Listen(t.Context(), "listen", host+":"+port, never)
+		if err != nil {
+			t.Errorf("%s:%s, which listens on %s, was not inherited: %v", host, port, l.Addr(), err)
+			continue
+		}
+		second.Close()
+	}
+}
+
 // TestMatch: an inherited socket is used for its address, whatever its name is.
 func TestMatch(t *testing.T) {
 	t.Parallel()
