@@ -47,7 +47,7 @@ client     = ./cmd/ingot ./internal/cli/... ./internal/broker/check
 
 # The Go modules: the product, and modules that are built and tested with it.
 # `go -C DIR` runs the go tool in one of them.
-modules = . samples e2e bench cluster stack release
+modules = . samples e2e bench cluster vm stack release
 
 # $(call each,COMMAND) shows and runs a command in the folder of each module, also after one
 # where it fails.
@@ -127,6 +127,23 @@ cluster-down: ## stop the cluster of `make cluster-up`
 test-kubernetes: cluster-build .tools/bin/cf ## run the tests that need a real cluster (needs root)
 	$(call run,$(CLUSTER) run -- scripts/on-cluster $(ARGS))
 
+##@ Virtual machine
+.PHONY: vm-image vm-up test-vm
+
+# Images of Debian for tests, and a guest's files.
+VM_CACHE ?= $(CURDIR)/.tools/vm
+VM        = go -C vm run . --cache $(VM_CACHE)
+
+vm-image: ## build the image of Debian that `make test-vm` starts, unless it exists (needs root)
+	@scripts/setup vm
+	$(call run,$(VM) image)
+
+vm-up: vm-image ## start a Debian with systemd and cgroup v2 in QEMU, until Ctrl+C (ARGS="--files DIR")
+	$(call run,$(VM) $(ARGS) up)
+
+test-vm: deb vm-image ## run the tests that need systemd and cgroup v2, in QEMU (ONLY="life suites" ARGS="-kills 50")
+	$(call run,VM_CACHE=$(VM_CACHE) scripts/on-vm $(ARGS))
+
 ##@ Check
 .PHONY: check test test-unit test-e2e fuzz soak flake lint fmt fmt-check commits tidy tree-save tree-check
 
@@ -157,7 +174,7 @@ e2e-fuzz:
 	@$(MAKE) --no-print-directory --keep-going test-e2e fuzz
 
 # All of these run even if one fails, so that one run shows what is wrong.
-UNIT := unit-rules client-check unit-plain unit-raced unit-containers unit-samples unit-bench unit-stack unit-cluster unit-release
+UNIT := unit-rules client-check unit-plain unit-raced unit-containers unit-samples unit-bench unit-stack unit-cluster unit-vm unit-release
 .PHONY: $(UNIT)
 test-unit: build .tools/bin/cf .tools/bin/gotestsum ## run unit and integration tests, where it matters with the race detector (ARGS="-run Name")
 	@INGOT_TEST_PROGRAMS=$(CURDIR)/bin $(MAKE) --no-print-directory --keep-going $(UNIT)
@@ -183,6 +200,8 @@ unit-stack:
 	$(call run,$(PLAIN) scripts/gotest -C stack -shuffle=on $(ARGS) -- ./...)
 unit-cluster:
 	$(call run,$(PLAIN) scripts/gotest -C cluster -shuffle=on $(ARGS) -- ./...)
+unit-vm:
+	$(call run,$(PLAIN) scripts/gotest -C vm -shuffle=on $(ARGS) -- ./...)
 unit-release:
 	$(call run,$(PLAIN) CF_BIN=$(CURDIR)/.tools/bin/cf scripts/gotest -C release -shuffle=on $(ARGS) -- ./...)
 

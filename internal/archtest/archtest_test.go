@@ -105,7 +105,7 @@ var listing struct {
 }
 
 // packages lists every package of the product's module and of those beside it,
-// whose paths are below its own: samples, e2e, bench, cluster, stack, release.
+// whose paths are below its own: samples, e2e, bench, cluster, vm, stack, release.
 func packages(t *testing.T) []pkg {
 	t.Helper()
 	listing.Lock()
@@ -150,7 +150,8 @@ func packagesIn(t *testing.T, dir string) []pkg {
 // TestModules checks that the rules apply to the modules beside the product.
 func TestModules(t *testing.T) {
 	t.Parallel()
-	for _, want := range []string{"cmd/ingot", "e2e", "bench", "cluster", "stack", "release", "samples/database-app"} {
+	for _, want := range []string{"cmd/ingot", "e2e", "bench", "cluster", "vm", "stack", "release",
+		"samples/database-app"} {
 		if !slices.ContainsFunc(packages(t), func(p pkg) bool { return p.path() == want }) {
 			t.Errorf("packages() does not list %s", want)
 		}

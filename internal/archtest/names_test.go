@@ -140,7 +140,7 @@ var (
 	codeSpan   = regexp.MustCompile("`([^`\n]+)`")
 	codeBlock  = regexp.MustCompile("(?s)```.*?```")
 	sourcePath = regexp.MustCompile(
-		`^(?:internal|cmd|e2e|scripts|packaging|bench|stack|cluster|release|tools|docs|samples|\.github)/[\w./-]+$`)
+		`^(?:internal|cmd|e2e|scripts|packaging|bench|stack|cluster|vm|release|tools|docs|samples|\.github)/[\w./-]+$`)
 	// A package without the folder internal, as documents name them.
 	packagePath = regexp.MustCompile(
 		`^(?:platform|auth|notify|broker|console|cli|server|base|system|archtest)(?:/[a-z0-9]+)+$`)

@@ -65,8 +65,8 @@ const plainReason = "readers know the words of Cloud Foundry, Unix and Go; a pri
 // plainFolders are the files and folders whose language has been checked. Add a
 // folder once it has none of the private words; none may return then.
 var plainFolders = []string{
-	"internal/", "cmd/", "e2e/", "samples/", "bench/", "cluster/", "stack/", "scripts/", "packaging/", "docs/", "Makefile",
-	"README.md", "SECURITY.md",
+	"internal/", "cmd/", "e2e/", "samples/", "bench/", "cluster/", "vm/", "stack/", "scripts/", "packaging/", "docs/",
+	"Makefile", "README.md", "SECURITY.md",
 }
 
 // notPlain are the exceptions below plainFolders.
