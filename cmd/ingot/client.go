@@ -55,7 +55,8 @@ func (p *process) forClient() bool {
 	switch first := p.args[0]; {
 	case first == "help":
 		return true
-	case first == "--help" || first == "-h" || first == "--version" || first == "-v":
+	case first == "--help" || first == "-h" || first == "--version" || first == "-v",
+		strings.HasPrefix(first, cli.ContextFlag):
 		return true
 	case isOther(first):
 		// A name can belong to both: the client then handles its subcommands, and lists

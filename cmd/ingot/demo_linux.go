@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ingot/internal/cli/config"
+	"ingot/internal/cli/core"
 	"ingot/internal/system"
 )
 
@@ -101,7 +102,7 @@ func (p *process) demo(o demoOptions) error {
 	if t.program, err = os.Executable(); err != nil {
 		return err
 	}
-	if t.home, err = p.tourHome(o.DataDir); err != nil {
+	if t.home, t.context, err = p.tourHome(o.DataDir); err != nil {
 		return err
 	}
 	defer os.RemoveAll(t.home)
@@ -112,26 +113,26 @@ func (p *process) demo(o demoOptions) error {
 
 // tourHome creates a client home for the tour, so that the user's own target
 // stays unchanged. On a server whose administrator cannot log in with a password,
-// it copies the user's login.
-func (p *process) tourHome(dataDir string) (string, error) {
-	home, err := os.MkdirTemp("", "ingot-tour-")
-	if err != nil {
-		return "", err
+// it copies the user's logins, and context names the one to use.
+func (p *process) tourHome(dataDir string) (home, context string, err error) {
+	if home, err = os.MkdirTemp("", "ingot-tour-"); err != nil {
+		return "", "", err
 	}
 	if _, err := os.Stat(filepath.Join(dataDir, "secrets", "admin-password")); err == nil {
-		return home, nil
+		return home, "", nil
 	}
-	login, err := os.ReadFile(config.Path(p.getenv))
+	login, err := os.ReadFile(config.Open(p.getenv).Path())
 	if err != nil {
-		return home, nil //nolint:nilerr // the client reports that a login is needed
+		return home, "", nil //nolint:nilerr // the client reports that a login is needed
 	}
-	return home, os.WriteFile(filepath.Join(home, "config.json"), login, 0o600)
+	return home, p.getenv(core.ContextVariable), os.WriteFile(filepath.Join(home, "config.json"), login, 0o600)
 }
 
 type tour struct {
 	*process
 	options demoOptions
 	home    string // home directory of the client
+	context string
 	at      system.Endpoints
 	program string
 	undo    [][]string
@@ -189,7 +190,8 @@ func (t *tour) command(ctx context.Context, words []string) (string, error) {
 	}
 	fmt.Fprintf(t.out, "$ ingot %s\n", strings.Join(shown, " "))
 	cmd := exec.CommandContext(ctx, t.program, words...) //nolint:gosec // it is this program
-	cmd.Env = append(os.Environ(), "INGOT_DATA_DIR="+t.options.DataDir, "INGOT_HOME="+t.home)
+	cmd.Env = append(os.Environ(), "INGOT_DATA_DIR="+t.options.DataDir, "INGOT_HOME="+t.home,
+		core.ContextVariable+"="+t.context)
 	var said strings.Builder
 	cmd.Stdout = io.MultiWriter(t.out, &said)
 	cmd.Stderr = cmd.Stdout

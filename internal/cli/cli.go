@@ -23,6 +23,10 @@ func Run(ctx context.Context, w *core.Env) int {
 		fmt.Fprint(w.Out, Brief(w))
 		return core.ExitOK
 	}
+	if name, rest := leadingContext(w.Args); len(rest) > 0 && name != "" {
+		w = w.WithContext(name)
+		w.Args = rest
+	}
 	switch first := w.Args[0]; {
 	case first == "help" || isHelp(first):
 		return runHelp(w, w.Args[1:])
@@ -54,6 +58,21 @@ func Run(ctx context.Context, w *core.Env) int {
 	}
 	return runCommand(ctx, w, c, args)
 }
+
+// leadingContext returns the value of a --context before the command, where other tools have
+// it, and the arguments after it.
+func leadingContext(args []string) (name string, rest []string) {
+	if value, joined := strings.CutPrefix(args[0], ContextFlag+"="); joined {
+		return value, args[1:]
+	}
+	if args[0] == ContextFlag && len(args) > 1 {
+		return args[1], args[2:]
+	}
+	return "", args
+}
+
+// ContextFlag is the only flag that may come before the command.
+const ContextFlag = "--context"
 
 func isHelp(arg string) bool { return arg == "-h" || arg == "--help" }
 
@@ -162,7 +181,7 @@ func parserOf(c *core.Command, w *core.Env, r core.Runner, out *core.Output) (*f
 	if _, err := p.AddGroup("Flags", "", r.FlagSet()); err != nil {
 		return nil, err
 	}
-	if _, err := p.AddGroup("Output", "", out); err != nil {
+	if _, err := p.AddGroup("Flags of every command", "", out); err != nil {
 		return nil, err
 	}
 	p.UnknownOptionHandler = func(name string, _ flags.SplitArgument, _ []string) ([]string, error) {
@@ -212,7 +231,7 @@ var otherWords = map[string]string{
 	"build": "restage", "rebuild": "restage",
 	"bind": "bind-service", "unbind": "unbind-service", "addons": "services", "plans": "marketplace",
 	"catalog": "marketplace", "market": "marketplace",
-	"whoami": "target", "context": "target", "use": "target", "signin": "login", "signout": "logout", "env-vars": "env",
+	"whoami": "target", "use": "context use", "switch": "context use", "ctx": "context", "signin": "login", "signout": "logout", "env-vars": "env",
 	"vars":   "env",
 	"domain": "domains", "users": "org-users", "token": "oauth-token", "check": "doctor",
 	"notify": "notifications send", "mail": "notifications send", "server": "up", "serve": "up", "shutdown": "down",

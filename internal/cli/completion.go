@@ -9,7 +9,6 @@ import (
 
 	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
-	"ingot/internal/cli/config"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
 )
@@ -98,6 +97,13 @@ func candidates(ctx context.Context, w *core.Env, before []string, current strin
 	if before[0] == "help" {
 		return candidates(ctx, w, nil, current)
 	}
+	if before[len(before)-1] == ContextFlag {
+		return contextNames(w)
+	}
+	before, named := withoutContext(before)
+	if len(before) == 0 {
+		return candidates(ctx, w, nil, current)
+	}
 	c := find(before[0])
 	if c == nil || len(before) == 1 && strings.HasPrefix(current, "-") && len(c.Sub) > 0 {
 		return wordsOfOther(w.Others, before, current)
@@ -106,8 +112,12 @@ func candidates(ctx context.Context, w *core.Env, before []string, current strin
 		var names []string
 		for _, s := range c.Sub {
 			word := strings.TrimPrefix(s.Name, c.Name+" ")
-			if len(before) > 1 && before[1] == word {
+			switch {
+			case len(before) < 2 || before[1] != word:
+			case strings.HasPrefix(current, "-") || !takesContext(s, len(before)-2):
 				return flagWords(s, w)
+			default:
+				return contextNames(w)
 			}
 			names = append(names, word)
 		}
@@ -121,18 +131,54 @@ func candidates(ctx context.Context, w *core.Env, before []string, current strin
 	case c.Name == "completion":
 		return []string{"bash", "fish", "zsh"}
 	case len(before) == 1 && strings.Trim(first, "[]") == "APP":
-		return apiNames(ctx, w, "/v3/apps")
+		return apiNames(ctx, w, named, "/v3/apps")
 	case strings.Contains(c.Args, "-e OFFERING") && before[len(before)-1] == "-e":
-		return apiNames(ctx, w, "/v3/service_offerings")
+		return apiNames(ctx, w, named, "/v3/service_offerings")
 	case len(before) == 1 && first == "OFFERING":
-		return apiNames(ctx, w, "/v3/service_offerings")
+		return apiNames(ctx, w, named, "/v3/service_offerings")
 	case len(before) == 2 && strings.HasPrefix(c.Args, "OFFERING PLAN"), len(before) > 2 && first == "OFFERING" &&
 		before[len(before)-1] == "-p":
-		return apiNames(ctx, w, "/v3/service_plans", "service_offering_names", before[1])
+		return apiNames(ctx, w, named, "/v3/service_plans", "service_offering_names", before[1])
 	case len(before) == 1 && first == "SERVICE", len(before) == 2 && strings.HasSuffix(c.Name, "bind-service"):
-		return apiNames(ctx, w, "/v3/service_instances")
+		return apiNames(ctx, w, named, "/v3/service_instances")
 	}
 	return nil
+}
+
+// withoutContext removes the flag --context and its value, which it returns.
+func withoutContext(words []string) (rest []string, name string) {
+	for i := 0; i < len(words); i++ {
+		value, joined := strings.CutPrefix(words[i], ContextFlag+"=")
+		switch {
+		case joined:
+			name = value
+		case words[i] == ContextFlag && i+1 < len(words):
+			name = words[i+1]
+			i++
+		default:
+			rest = append(rest, words[i])
+		}
+	}
+	return rest, name
+}
+
+// takesContext reports whether an argument of a command is the name of an existing context.
+func takesContext(c *core.Command, argument int) bool {
+	return argument == 0 && strings.HasPrefix(strings.Trim(c.Args, "["), "CONTEXT")
+}
+
+// contextNames returns the names of the contexts.
+func contextNames(w *core.Env) []string {
+	s, err := core.OpenContext(w, "")
+	if err != nil {
+		return nil
+	}
+	defer s.API.Close()
+	var names []string
+	for _, c := range s.Contexts() {
+		names = append(names, c.Name())
+	}
+	return names
 }
 
 // wordsOfOther returns the candidates for a command that is not part of the client: its
@@ -180,18 +226,15 @@ func flagWords(c *core.Command, w *core.Env) []string {
 }
 
 // apiNames requests names from the API, and returns none when that takes too long.
-func apiNames(ctx context.Context, w *core.Env, path string, query ...string) []string {
-	cfg, err := config.Load(config.Path(w.Getenv))
-	if err != nil || cfg.API == "" || cfg.Space.GUID == "" {
+func apiNames(ctx context.Context, w *core.Env, named, path string, query ...string) []string {
+	s, err := core.OpenContext(w, named)
+	if err != nil || s.Config.API == "" || s.Config.Space.GUID == "" {
 		return nil
 	}
+	defer s.API.Close()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	c := client.New(cfg.API, cfg.SkipSSLValidation, client.Tokens{Access: cfg.AccessToken, Refresh: cfg.RefreshToken})
-	c.Login = cfg.Links.Login
-	defer c.Close()
-	s := &core.Session{Env: w, Config: cfg, API: c}
-	things, err := client.List[cfapi.Thing](ctx, c, path, s.InSpace(append([]string{"order_by", "name", "per_page",
+	things, err := client.List[cfapi.Thing](ctx, s.API, path, s.InSpace(append([]string{"order_by", "name", "per_page",
 		"100"}, query...)...))
 	if err != nil {
 		return nil

@@ -117,7 +117,7 @@ func HelpAt(width int) map[string]string {
 	w := &core.Env{Program: "ingot", OutTerminal: width > 0, Width: func() int { return width },
 		Others: []core.Other{{Name: "up", Summary: "Run the server"}}}
 	all := map[string]string{"": Brief(w), "help": Overview(w)}
-	for _, c := range append(everyCommand(), find("notifications")) {
+	for _, c := range append(everyCommand(), find("notifications"), find("context")) {
 		all[c.Name] = helpOf(c, w)
 	}
 	return all

@@ -41,7 +41,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{api: newFake(t), home: t.TempDir(), dir: t.TempDir(), env: map[string]string{}}
-	w.env["INGOT_HOME"] = w.home
+	w.env["INGOT_HOME"], w.env["CF_HOME"] = w.home, w.home
 	return w
 }
 
@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 func loggedIn(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
-	w.change(t, func(c *config.Config) {
+	w.changeOf(t, "prod", func(c *config.Config) {
 		c.API, c.APIVersion, c.AccessToken, c.RefreshToken = w.api.URL, "3.211.0", userToken(time.Hour), "refresh"
 		c.Org, c.Space = config.Named{GUID: guidOrg, Name: "acme"}, config.Named{GUID: guidSpace, Name: "dev"}
 		c.Links = config.Links{Login: w.api.URL, UAA: w.api.URL, LogCache: w.api.URL, Notifications: w.api.URL + "/notify"}
@@ -57,12 +57,25 @@ func loggedIn(t *testing.T) *world {
 	return w
 }
 
-func (w *world) change(t *testing.T, change func(*config.Config)) {
+// saved returns a context of the client, the current one if the name is empty.
+func (w *world) saved(t *testing.T, name string) *config.Config {
 	t.Helper()
-	c, err := config.Load(filepath.Join(w.home, "config.json"))
+	c, err := config.Open(func(name string) string { return w.env[name] }).Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+func (w *world) change(t *testing.T, change func(*config.Config)) {
+	t.Helper()
+	w.changeOf(t, "", change)
+}
+
+// changeOf changes a context. The first one is the current one.
+func (w *world) changeOf(t *testing.T, name string, change func(*config.Config)) {
+	t.Helper()
+	c := w.saved(t, name)
 	change(c)
 	if err := c.Save(); err != nil {
 		t.Fatal(err)
@@ -105,7 +118,8 @@ func (w *world) run(args ...string) (out, errs string, code int) {
 	const sep = string(filepath.Separator)
 	doubled := strings.NewReplacer(`\`, `\\`)
 	clean := strings.NewReplacer(w.api.URL, "http://api.test", "apps.test"+port, "apps.test:PORT",
-		w.dir+sep, "DIR/", doubled.Replace(w.dir+sep), "DIR/", w.dir, "DIR", w.home, "HOME", "\x1b", "^[",
+		w.dir+sep, "DIR/", doubled.Replace(w.dir+sep), "DIR/", w.dir, "DIR",
+		w.home+sep+".cf"+sep, "HOME/.cf/", doubled.Replace(w.home+sep+".cf"+sep), "HOME/.cf/", w.home, "HOME", "\x1b", "^[",
 		syscall.ENOENT.Error(), "no such file or directory")
 	return accessToken.ReplaceAllString(clean.Replace(o.String()), "bearer TOKEN"), clean.Replace(e.String()), code
 }
@@ -396,6 +410,21 @@ var scenarios = []struct {
 	{"ssh-code", []string{"ssh-code"}},
 	{"missing-argument", []string{"set-org-quota", "acme"}},
 	{"stray-argument", []string{"org", "acme", "globex"}},
+	{"contexts", []string{"contexts"}},
+	{"context", []string{"context"}},
+	{"context-list", []string{"context", "list"}},
+	{"context-add", []string{"context", "add", "staging", "API"}},
+	{"context-add-reserved", []string{"context", "add", "local", "API"}},
+	{"context-add-existing", []string{"context", "add", "prod", "API"}},
+	{"context-use", []string{"context", "use", "prod"}},
+	{"context-use-unknown", []string{"context", "use", "prd"}},
+	{"context-show", []string{"context", "show"}},
+	{"context-rename", []string{"context", "rename", "prod", "live"}},
+	{"context-remove", []string{"context", "remove", "prod", "-f"}},
+	{"context-remove-unconfirmed", []string{"context", "remove", "prod"}},
+	{"context-export", []string{"context", "export"}},
+	{"context-unknown", []string{"apps", "--context", "nowhere"}},
+	{"context-cf-without-target", []string{"apps", "--context", "cf"}},
 	{"help", []string{"help"}},
 	{"help-push", []string{"help", "push"}},
 	{"help-notifications", []string{"help", "notifications"}},
@@ -463,8 +492,8 @@ func TestEveryCommandIsCovered(t *testing.T) {
 	covered := map[string]bool{}
 	for _, s := range scenarios {
 		covered[s.args[0]] = true
-		if s.args[0] == "notifications" {
-			covered["notifications "+s.args[1]] = true
+		if len(s.args) > 1 {
+			covered[s.args[0]+" "+s.args[1]] = true
 		}
 	}
 	overview, _, _ := w.run("help")
@@ -475,7 +504,7 @@ func TestEveryCommandIsCovered(t *testing.T) {
 		if !covered[name] {
 			t.Errorf("%s has no golden file", name)
 		}
-		if code != 0 || !strings.Contains(help, "Examples:") && name != "notifications" {
+		if code != 0 || !strings.Contains(help, "Examples:") && name != "notifications" && name != "context" {
 			t.Errorf("%s: the help has no examples:\n%s", name, help)
 		}
 		if !strings.Contains(name, " ") && !strings.Contains(overview, "\n  "+name+" ") {

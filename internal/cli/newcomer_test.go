@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode"
@@ -69,9 +68,9 @@ func TestLoginAsksForOrgAndSpace(t *testing.T) {
 			if code != 0 || !strings.Contains(errs, tc.said) {
 				t.Fatalf("exit code %d, want 0 and %q\n%s%s", code, tc.said, out, errs)
 			}
-			c, err := config.Load(filepath.Join(w.home, "config.json"))
-			if err != nil || c.Org.Name != tc.org || c.Space.Name != tc.space {
-				t.Errorf("targeted %q / %q (%v)\n%s%s", c.Org.Name, c.Space.Name, err, out, errs)
+			c := w.saved(t, "")
+			if c.Org.Name != tc.org || c.Space.Name != tc.space {
+				t.Errorf("targeted %q / %q\n%s%s", c.Org.Name, c.Space.Name, out, errs)
 			}
 			if tc.space == "" && !strings.Contains(out, "target -o ORG -s SPACE") && tc.args == nil {
 				t.Errorf("it does not say what to do next:\n%s", out)

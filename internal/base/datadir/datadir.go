@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingot/internal/base/filelock"
 	"ingot/internal/base/version"
 )
 
@@ -126,8 +127,8 @@ func tryLock(path string) (_ *os.File, pid int, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("data directory: %w", err)
 	}
-	err = LockFile(context.Background(), f, 0)
-	if errors.Is(err, ErrLocked) {
+	err = filelock.Lock(context.Background(), f, 0)
+	if errors.Is(err, filelock.ErrLocked) {
 		pid = holder(f)
 		_ = f.Close() // nothing was written
 		return nil, pid, errHeld
@@ -238,7 +239,7 @@ func (d *Dir) Close() {
 	_ = d.lock.Truncate(0)
 	if !d.adopted {
 		// Closing is not enough: a child of this process has the file, too, until it calls exec.
-		_ = flock(d.lock, unix.LOCK_UN)
+		_ = unix.Flock(int(d.lock.Fd()), unix.LOCK_UN)
 	}
 	_ = d.lock.Close()
 }

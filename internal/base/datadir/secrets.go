@@ -1,18 +1,19 @@
 package datadir
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"ingot/internal/base/filelock"
 	"ingot/internal/base/seal"
 )
 
@@ -251,7 +252,7 @@ func RotateKeys(dataDir string) error {
 		return fmt.Errorf("%s holds no secrets: has `ingot up` been run with this --data-dir? (%w)", dataDir, err)
 	}
 	defer func() { _ = lock.Close() }()
-	if err := flock(lock, unix.LOCK_EX); err != nil {
+	if err := filelock.Lock(context.Background(), lock, math.MaxInt64); err != nil {
 		return fmt.Errorf("lock %s: %w", dir, err)
 	}
 	return seal.Rotate(filepath.Join(dir, keysFile))

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"ingot/internal/base/datadir"
+	"ingot/internal/base/filelock"
 )
 
 // OpenedBy returns the process that has an SQLite file open, 0 if no other process has.
@@ -37,7 +38,7 @@ func lockFile(ctx context.Context, path string, log *slog.Logger) (unlock func()
 		return nil, err
 	}
 	unlock = func() { _ = f.Close() } // closing unlocks
-	if err := datadir.LockFile(ctx, f, math.MaxInt64); err != nil {
+	if err := filelock.Lock(ctx, f, math.MaxInt64); err != nil {
 		unlock()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/x509"
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 
 // targetResult describes the current target.
 type targetResult struct {
+	Context string `json:"context,omitempty"`
 	API     string `json:"api"`
 	Version string `json:"api_version"`
 	User    string `json:"user"`
@@ -27,12 +30,15 @@ type targetResult struct {
 }
 
 func currentTarget(s *core.Session) *targetResult {
-	return &targetResult{s.Config.API, s.Config.APIVersion, s.API.User().Name(), s.Config.Org.Name, s.Config.Space.Name,
+	return &targetResult{contextShown(s), s.Config.API, s.Config.APIVersion, s.API.User().Name(), s.Config.Org.Name, s.Config.Space.Name,
 		s.Config.Local}
 }
 
 func (r *targetResult) Show(p *term.Printer) {
 	rows := [][2]string{{"API endpoint", r.API}, {"API version", r.Version}}
+	if r.Context != "" {
+		rows = append([][2]string{{"context", r.Context}}, rows...)
+	}
 	if r.User == "" {
 		p.Pairs(append(rows, [2]string{"user", "not logged in"})...)
 		return
@@ -45,20 +51,49 @@ func (r *targetResult) Show(p *term.Printer) {
 	p.Pairs(rows...)
 }
 
+// contextShown returns the name of the context, "" where the output is that of the cf CLI.
+func contextShown(s *core.Session) string {
+	if s.Env.Program == "cf" || s.Config.API == "" {
+		return ""
+	}
+	return s.Config.Name()
+}
+
+// trustFlags are for commands that target an API.
+type trustFlags struct {
+	SkipSSL bool   `long:"skip-ssl-validation" description:"Skip TLS certificate validation; not for production"`
+	CA      string `long:"ca-cert" value-name:"FILE" description:"Also trust the certificates in this PEM file; kept in the context"`
+}
+
+// trust reads the file of certificates.
+func (f *trustFlags) trust(s *core.Session) (client.Trust, error) {
+	if f.CA == "" {
+		return client.Trust{Any: f.SkipSSL}, nil
+	}
+	content, err := os.ReadFile(s.Env.Path(f.CA))
+	if err != nil {
+		return client.Trust{}, &core.Problem{What: "The certificates cannot be read.", Why: err.Error(),
+			Try: "check the path after --ca-cert", Err: err}
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(content) {
+		return client.Trust{}, &core.Problem{What: f.CA + " has no certificates.", Why: "no PEM block in it is a certificate",
+			Try: "give the certificate of the authority, in PEM form, to --ca-cert"}
+	}
+	return client.Trust{Any: f.SkipSSL, CA: string(content)}, nil
+}
+
 // api
 
 type apiFlags struct {
-	SkipSSL bool `long:"skip-ssl-validation" description:"Skip TLS certificate validation; not for production"`
-	Unset   bool `long:"unset" description:"Remove the targeted API endpoint"`
+	trustFlags
+	Unset bool `long:"unset" description:"Remove the targeted API endpoint"`
 }
 
 func targetAPI(ctx context.Context, s *core.Session, w core.Words, f *apiFlags) (core.Result, error) {
 	switch {
 	case f.Unset:
-		s.Config.Forget()
-		s.Config.API, s.Config.Local, s.Config.Links = "", "", config.Links{}
 		s.Say("Removed the API endpoint.")
-		return nil, s.Config.Save()
+		return nil, removeContext(s, s.Config)
 	case w["URL"] == "":
 		if s.Config.API == "" {
 			return nil, s.Check(core.NeedsAPI)
@@ -66,7 +101,11 @@ func targetAPI(ctx context.Context, s *core.Session, w core.Words, f *apiFlags) 
 		return currentTarget(s), nil
 	}
 	s.Say("Setting the API endpoint to %s...", s.Out.Bold(w["URL"]))
-	if err := s.SetAPI(ctx, withScheme(w["URL"]), f.SkipSSL); err != nil {
+	trust, err := f.trust(s)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.SetAPI(ctx, withScheme(w["URL"]), trust); err != nil {
 		return nil, err
 	}
 	s.OK()
@@ -96,22 +135,23 @@ type loginFlags struct {
 	Passcode string `long:"sso-passcode" value-name:"CODE" description:"One-time passcode to use instead of a password"`
 	SSO      bool   `long:"sso" description:"Prompt for a one-time passcode"`
 	Origin   string `long:"origin" value-name:"NAME" description:"Identity provider to log in with"`
-	SkipSSL  bool   `long:"skip-ssl-validation" description:"Skip TLS certificate validation; not for production"`
+	trustFlags
 }
 
 func logInUser(ctx context.Context, s *core.Session, _ core.Words, f *loginFlags) (core.Result, error) {
 	in := bufio.NewReader(s.Env.In)
-	api := f.API
-	if api == "" {
-		api = s.Config.API
-	}
+	api := cmp.Or(f.API, s.Config.API)
 	if api == "" {
 		var err error
 		if api, err = s.Ask(ctx, in, "API endpoint"); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.SetAPI(ctx, withScheme(api), f.SkipSSL); err != nil {
+	trust, err := f.trust(s)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.SetAPI(ctx, withScheme(api), trust); err != nil {
 		return nil, err
 	}
 	s.Say("API endpoint: %s", s.Out.Bold(s.Config.API))
@@ -148,7 +188,7 @@ func rejected(s *core.Session, err error) error {
 		return err
 	}
 	return &core.Problem{What: "The credentials were rejected.", Why: err.Error(),
-		Try: fmt.Sprintf("check name and password, then '%s login' again", s.Env.Program), Err: err}
+		Try: fmt.Sprintf("check name and password, then '%s' again", s.LoginCommand()), Err: err}
 }
 
 // form returns the login form and prompts for missing values.
@@ -211,7 +251,11 @@ func authenticate(ctx context.Context, s *core.Session, _ core.Words, f *authFla
 	if err := s.LogIn(ctx, id, secret, form); err != nil {
 		return nil, rejected(s, err)
 	}
-	s.Config.Org, s.Config.Space = config.Named{}, config.Named{}
+	s.Config.Org, s.Config.Space, s.Config.Client = config.Named{}, config.Named{}, config.OAuthClient{}
+	s.Config.SharedWithCF = false // it is another login
+	if f.Client {
+		s.Config.Client.ID = user
+	}
 	s.OK()
 	s.Say("Use '%s target' to select an org and a space.", s.Env.Program)
 	return s.JSONOnly(currentTarget(s)), s.Config.Save()

@@ -71,7 +71,7 @@ func checkTarget(ctx context.Context, s *core.Session) core.Finding {
 			"none yet: the first command takes the server on this machine, or 'login -a URL' another"
 		return f
 	}
-	c := client.New(s.Config.API, s.Config.SkipSSLValidation, client.Tokens{})
+	c := client.New(s.Config.API, core.Trust(s.Config), client.Tokens{})
 	defer c.Close()
 	if _, err := c.Discover(ctx); err != nil {
 		f.State, f.Get = core.FindingMissing, strings.TrimSpace(err.Error())

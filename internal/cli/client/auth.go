@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -54,13 +55,13 @@ func (c *Client) current() Tokens {
 	return c.tokens
 }
 
-// early is how long before its expiry a token is renewed.
-const early = time.Minute
+// Early is how long before its expiry a token is renewed.
+const Early = time.Minute
 
 // Token returns an access token that does not expire soon, or "" without a login.
 func (c *Client) Token(ctx context.Context) (string, error) {
 	t := c.current()
-	if t.Access == "" || time.Until(Parse(t.Access).Ends()) > early {
+	if t.Access == "" || time.Until(Parse(t.Access).Ends()) > Early {
 		return t.Access, nil
 	}
 	return c.renew(ctx, t.Access)
@@ -74,27 +75,48 @@ func (c *Client) renew(ctx context.Context, old string) (string, error) {
 	if c.tokens.Access != old {
 		return c.tokens.Access, nil
 	}
-	if c.tokens.Refresh == "" {
+	if !c.mayRenew() {
 		if time.Until(Parse(old).Ends()) > 0 {
 			return old, nil
 		}
 		return "", ErrLoggedOut
 	}
-	t, err := c.Grant(ctx, "cf", "", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {c.tokens.Refresh}})
+	renew := c.Renew
+	if renew == nil {
+		renew = func(ctx context.Context, old Tokens, grant Granting) (Tokens, error) { return grant(ctx, old) }
+	}
+	t, err := renew(ctx, c.tokens, c.grantAgain)
 	if err != nil {
-		if s := Status(err); s == http.StatusUnauthorized || s == http.StatusBadRequest {
-			return "", fmt.Errorf("%w: %w", ErrLoggedOut, err)
-		}
 		return "", err
 	}
-	if t.Refresh == "" {
-		t.Refresh = c.tokens.Refresh
-	}
 	c.tokens = t
-	if c.Renewed != nil {
-		c.Renewed(t)
-	}
 	return t.Access, nil
+}
+
+// mayRenew reports whether the tokens can be renewed.
+func (c *Client) mayRenew() bool {
+	return c.tokens.Refresh != "" || c.Secret != "" && c.tokens.Access != ""
+}
+
+func (c *Client) renewable() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mayRenew()
+}
+
+// grantAgain requests new tokens with the refresh token, or with the secret of a client that
+// is logged in itself.
+func (c *Client) grantAgain(ctx context.Context, old Tokens) (Tokens, error) {
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {old.Refresh}}
+	if old.Refresh == "" {
+		form = url.Values{"grant_type": {"client_credentials"}}
+	}
+	t, err := c.Grant(ctx, cmp.Or(c.ID, "cf"), c.Secret, form)
+	if s := Status(err); s == http.StatusUnauthorized || s == http.StatusBadRequest {
+		return t, fmt.Errorf("%w: %w", ErrLoggedOut, err)
+	}
+	t.Refresh = cmp.Or(t.Refresh, old.Refresh)
+	return t, err
 }
 
 // Use sets the client's tokens.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,8 +28,11 @@ type Client struct {
 	Agent string
 	// Warn is called with warnings of the API.
 	Warn func(string)
-	// Renewed is called with renewed tokens, so that they can be saved.
-	Renewed func(Tokens)
+	// ID and Secret are those of the login's OAuth client, if it is not cf.
+	ID, Secret string
+	// Renew, if it is set, renews tokens by calling grant, so that commands which share a
+	// login take turns, and saves the new ones.
+	Renew func(ctx context.Context, old Tokens, grant Granting) (Tokens, error)
 
 	http *http.Client
 
@@ -39,8 +43,32 @@ type Client struct {
 // Tokens are the tokens of a login.
 type Tokens struct{ Access, Refresh string }
 
+// Granting requests new tokens in place of old ones.
+type Granting func(ctx context.Context, old Tokens) (Tokens, error)
+
+// Trust says which certificates of servers are accepted.
+type Trust struct {
+	// Any accepts every certificate.
+	Any bool
+	// CA are certificates in PEM form that are accepted in addition to those of the system.
+	CA string
+}
+
+// roots returns the certificates that are trusted, nil for those of the system.
+func (t Trust) roots() *x509.CertPool {
+	if t.CA == "" {
+		return nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	pool.AppendCertsFromPEM([]byte(t.CA))
+	return pool
+}
+
 // New returns a client for an API.
-func New(api string, skipTLS bool, tokens Tokens) *Client {
+func New(api string, trust Trust, tokens Tokens) *Client {
 	return &Client{
 		API: strings.TrimRight(api, "/"), tokens: tokens, Agent: "ingot",
 		http: &http.Client{
@@ -52,7 +80,8 @@ func New(api string, skipTLS bool, tokens Tokens) *Client {
 				ForceAttemptHTTP2: true,
 				TLSClientConfig: &tls.Config{
 					MinVersion:         tls.VersionTLS12,
-					InsecureSkipVerify: skipTLS, //nolint:gosec // only when the user asked for it
+					RootCAs:            trust.roots(),
+					InsecureSkipVerify: trust.Any, //nolint:gosec // only when the user asked for it
 				},
 			},
 			// Redirects lead to blob stores and to web pages; the client does not
@@ -105,7 +134,7 @@ const maxBody = 256 << 20
 // Do makes a call. For status 400 and above it returns an *Error and the reply.
 func (c *Client) Do(ctx context.Context, call Call) (*Reply, error) {
 	reply, err := c.try(ctx, call)
-	if err == nil && reply.Status == http.StatusUnauthorized && call.Token == "" && c.current().Refresh != "" {
+	if err == nil && reply.Status == http.StatusUnauthorized && call.Token == "" && c.renewable() {
 		// The server may reject a token before its expiry.
 		if _, renewErr := c.renew(ctx, c.current().Access); renewErr == nil {
 			reply, err = c.try(ctx, call)

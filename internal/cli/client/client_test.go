@@ -29,7 +29,7 @@ func serve(t *testing.T, h http.HandlerFunc) *client.Client {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	c := client.New(s.URL, false, client.Tokens{})
+	c := client.New(s.URL, client.Trust{}, client.Tokens{})
 	t.Cleanup(c.Close)
 	return c
 }
@@ -172,7 +172,7 @@ func TestDownloadKeepsTheLogin(t *testing.T) {
 	host = s.Listener.Addr().String()
 	claims, _ := json.Marshal(map[string]any{"exp": time.Now().Add(time.Hour).Unix()})
 	token := "e30." + base64.RawURLEncoding.EncodeToString(claims) + ".sig"
-	c := client.New("https://"+host, true, client.Tokens{Access: token})
+	c := client.New("https://"+host, client.Trust{Any: true}, client.Tokens{Access: token})
 	t.Cleanup(c.Close)
 	for path, want := range map[string]string{"/same": "bearer " + token, "/plain": "", "/other": ""} {
 		var got strings.Builder

@@ -22,7 +22,7 @@ func ExampleList() {
 		}
 	}))
 	defer api.Close()
-	c := client.New(api.URL, false, client.Tokens{})
+	c := client.New(api.URL, client.Trust{}, client.Tokens{})
 	defer c.Close()
 	apps, err := client.List[cfapi.App](context.Background(), c, "/v3/apps", nil)
 	for _, a := range apps {
@@ -42,7 +42,7 @@ func ExampleStatus() {
 		fmt.Fprint(w, `{"errors": [{"code": 10010, "title": "CF-ResourceNotFound", "detail": "App not found"}]}`)
 	}))
 	defer api.Close()
-	c := client.New(api.URL, false, client.Tokens{})
+	c := client.New(api.URL, client.Trust{}, client.Tokens{})
 	defer c.Close()
 	err := c.Get(context.Background(), "/v3/apps/1", nil, nil)
 	fmt.Println(client.Status(err), err)

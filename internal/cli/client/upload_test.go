@@ -50,7 +50,7 @@ func TestFailedUploads(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(tc.server)
 			t.Cleanup(server.Close)
-			c := client.New(server.URL, false, client.Tokens{})
+			c := client.New(server.URL, client.Trust{}, client.Tokens{})
 			t.Cleanup(c.Close)
 			_, err := c.Upload(t.Context(), "p", nil, &client.Bits{Length: tc.length, Write: tc.write}, nil)
 			var local *client.LocalError

@@ -1,33 +1,41 @@
 package config
 
-import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-)
-
-// Config is the client's saved state.
+// Config is one context: a server, the login there, and the targeted org and space.
 type Config struct {
 	API               string `json:"api,omitempty"`
 	APIVersion        string `json:"api_version,omitempty"`
 	Links             Links  `json:"links,omitzero"`
 	SkipSSLValidation bool   `json:"skip_ssl_validation,omitempty"`
-	AccessToken       string `json:"access_token,omitempty"`
-	RefreshToken      string `json:"refresh_token,omitempty"`
-	Org               Named  `json:"org,omitzero"`
-	Space             Named  `json:"space,omitzero"`
+	// CA are certificates in PEM form that are trusted in addition to those of the system.
+	CA           string `json:"ca,omitempty"`
+	AccessToken  string `json:"access_token,omitempty"`
+	RefreshToken string `json:"refresh_token,omitempty"`
+	// Client is the OAuth client of the login, if it is not cf.
+	Client OAuthClient `json:"client,omitzero"`
+	Org    Named       `json:"org,omitzero"`
+	Space  Named       `json:"space,omitzero"`
 	// Local is the data directory of the server on this machine that was targeted
 	// automatically. It is empty when the user chose a target.
 	Local string `json:"local,omitempty"`
 	// LocalPID is the process id of the server that the login belongs to.
 	LocalPID int `json:"local_pid,omitempty"`
+	// SharedWithCF means that the cf CLI's configuration has a copy of the login. The server
+	// replaces refresh tokens when they are used, so whoever does that updates both.
+	SharedWithCF bool `json:"shared_with_cf,omitempty"`
 	// Notifications is the client that sends notifications.
 	Notifications Notifications `json:"notifications,omitzero"`
 
-	path string
+	store *Store
+	name  string
+	// named means that the user named the context for this command.
+	named bool
+	// selects makes it the current context with the next Save.
+	selects bool
+	// base is what was read, nil for a context that does not exist.
+	base fields
+	// broken is why a context cannot be used or changed.
+	broken error
+	cf     cfFile // of the context of the cf CLI
 }
 
 // Links are the addresses in the root document of an API.
@@ -35,6 +43,9 @@ type Links struct {
 	Login         string `json:"login,omitempty"`
 	UAA           string `json:"uaa,omitempty"`
 	LogCache      string `json:"log_cache,omitempty"`
+	Logging       string `json:"logging,omitempty"`
+	Routing       string `json:"routing,omitempty"`
+	Policies      string `json:"network_policy_v1,omitempty"`
 	SSH           string `json:"app_ssh,omitempty"`
 	SSHHostKey    string `json:"app_ssh_host_key,omitempty"`
 	Notifications string `json:"notifications,omitempty"`
@@ -49,6 +60,12 @@ type Named struct {
 	Name string `json:"name,omitempty"`
 }
 
+// OAuthClient is an OAuth client, with its secret if it has one.
+type OAuthClient struct {
+	ID     string `json:"id,omitempty"`
+	Secret string `json:"secret,omitempty"`
+}
+
 // Notifications is the OAuth client that notifications are sent as.
 type Notifications struct {
 	Client string `json:"client,omitempty"`
@@ -57,77 +74,37 @@ type Notifications struct {
 	API string `json:"api,omitempty"`
 }
 
-// Path returns the path of the configuration file, or "" when the environment
-// names no directory for it.
-func Path(getenv func(string) string) string {
-	switch {
-	case getenv("INGOT_HOME") != "":
-		return filepath.Join(getenv("INGOT_HOME"), "config.json")
-	case filepath.IsAbs(getenv("XDG_CONFIG_HOME")):
-		return filepath.Join(getenv("XDG_CONFIG_HOME"), "ingot", "config.json")
-	case filepath.IsAbs(getenv("HOME")):
-		return filepath.Join(getenv("HOME"), ".config", "ingot", "config.json")
-	}
-	return ""
+// Name returns the name of the context.
+func (c *Config) Name() string { return c.name }
+
+// Named reports whether the user named the context for this command.
+func (c *Config) Named() bool { return c.named }
+
+// Exists reports whether the context is in a file.
+func (c *Config) Exists() bool { return c.base != nil }
+
+// Err returns why a context cannot be used, such as a configuration of the cf CLI in another format.
+func (c *Config) Err() error { return c.broken }
+
+// Select makes it the current context with the next Save.
+func (c *Config) Select() { c.selects = true }
+
+// Save writes what changed since the context was read. What another command changed
+// meanwhile stays.
+func (c *Config) Save() error { return c.store.save(c, func(fields) bool { return true }) }
+
+// SaveLogin saves renewed tokens, unless the login was replaced since it was read.
+func (c *Config) SaveLogin(api, refresh string) error {
+	return c.store.save(c, func(have fields) bool {
+		return have.text("api") == api && have.text("refresh_token") == refresh
+	})
 }
 
-// Load reads the file. A missing file is an empty configuration.
-func Load(path string) (*Config, error) {
-	c := &Config{path: path}
-	if path == "" {
-		return c, nil
-	}
-	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return c, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the client's configuration: %w", err)
-	}
-	if err := json.Unmarshal(content, c); err != nil {
-		return nil, fmt.Errorf("the client's configuration %s is damaged (%w): remove the file and log in again", path, err)
-	}
-	return c, nil
-}
-
-// Path returns the path of the file.
-func (c *Config) Path() string { return c.path }
-
-// Save replaces the file. With two commands at once, one of the two versions
-// remains, never a mixture.
-func (c *Config) Save() error {
-	if c.path == "" {
-		return errors.New("no directory for the client's configuration: set INGOT_HOME or HOME")
-	}
-	if err := c.save(); err != nil {
-		return fmt.Errorf("the client's configuration: %w", err)
-	}
-	return nil
-}
-
-func (c *Config) save() error {
-	content, err := json.MarshalIndent(c, "", "  ") //nolint:gosec // only its owner can read the file, and it exists to keep the tokens
-	if err != nil {
-		return err
-	}
-	dir := filepath.Dir(c.path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, ".config-*") // created with mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, writeErr := f.Write(append(content, '\n'))
-	if err := errors.Join(writeErr, f.Close()); err != nil {
-		return err
-	}
-	return replace(f.Name(), c.path)
-}
+// Reload reads the context again.
+func (c *Config) Reload() (*Config, error) { return c.store.Load(c.name) }
 
 // Forget drops the login and everything that depends on it.
 func (c *Config) Forget() {
 	c.AccessToken, c.RefreshToken, c.Org, c.Space = "", "", Named{}, Named{}
-	c.Notifications = Notifications{}
+	c.Client, c.SharedWithCF, c.Notifications = OAuthClient{}, false, Notifications{}
 }

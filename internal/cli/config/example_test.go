@@ -7,15 +7,15 @@ import (
 	"ingot/internal/cli/config"
 )
 
-// A file that does not exist is an empty configuration.
-func ExampleLoad() {
+// A context that does not exist is empty.
+func ExampleStore_Load() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	path := config.Path(func(name string) string { return map[string]string{"INGOT_HOME": dir}[name] })
-	c, err := config.Load(path)
+	store := config.Open(func(name string) string { return map[string]string{"INGOT_HOME": dir}[name] })
+	c, err := store.Load("prod")
 	if err != nil {
 		panic(err)
 	}
@@ -23,7 +23,7 @@ func ExampleLoad() {
 	if err := c.Save(); err != nil {
 		panic(err)
 	}
-	again, err := config.Load(path)
-	fmt.Println(again.API, err)
-	// Output: https://api.example.com <nil>
+	again, err := store.Load("") // the first context is the current one
+	fmt.Println(again.Name(), again.API, err)
+	// Output: prod https://api.example.com <nil>
 }

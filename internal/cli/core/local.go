@@ -1,9 +1,11 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"ingot/internal/base/cfapi"
@@ -15,7 +17,7 @@ import (
 // and logs in as its administrator: a user who can read the server's secrets can
 // do that anyway. It follows the server to another port.
 func (s *Session) findLocal(ctx context.Context) error {
-	if s.Config.API != "" && s.Config.Local == "" {
+	if s.Config.Name() != config.LocalName || s.Config.API != "" && s.Config.Local == "" {
 		return nil // chosen by the user
 	}
 	dir := s.Config.Local
@@ -43,7 +45,7 @@ func (s *Session) findLocal(ctx context.Context) error {
 
 func (s *Session) logInLocal(ctx context.Context, local *config.Local, password string) error {
 	old := *s.Config
-	if err := s.SetAPI(ctx, local.API, false); err != nil {
+	if err := s.setAPI(ctx, s.Config, local.API, client.Trust{}); err != nil {
 		return err
 	}
 	s.Config.Local, s.Config.LocalPID, s.Config.Links.Notifications, s.Config.Links.Public = local.Dir, local.PID,
@@ -73,26 +75,52 @@ func (s *Session) logInLocal(ctx context.Context, local *config.Local, password 
 	return s.Config.Save()
 }
 
-// SetAPI targets an API and drops the login of the previous one.
-func (s *Session) SetAPI(ctx context.Context, api string, skipTLS bool) error {
-	next := client.New(api, skipTLS, client.Tokens{})
+// SetAPI targets an API, in the context that it belongs to, and drops the login of the previous
+// one. An empty trust is what the context of this API has.
+func (s *Session) SetAPI(ctx context.Context, api string, trust client.Trust) error {
+	api = strings.TrimRight(api, "/")
+	into, err := s.Store.ForAPI(s.Config, api)
+	if err != nil {
+		return err
+	}
+	if into.API == api {
+		trust = client.Trust{Any: trust.Any || into.SkipSSLValidation, CA: cmp.Or(trust.CA, into.CA)}
+	}
+	if into.Name() == config.CFName && trust.CA != "" {
+		return &Problem{What: "The configuration of the cf CLI has no place for certificates.",
+			Try: "set SSL_CERT_FILE, or use another context"}
+	}
+	return s.setAPI(ctx, into, api, trust)
+}
+
+// setAPI makes a context the one of the session, and targets an API there.
+func (s *Session) setAPI(ctx context.Context, into *config.Config, api string, trust client.Trust) error {
+	next := client.New(api, trust, client.Tokens{})
 	defer next.Close()
 	root, err := next.Discover(ctx)
 	if err != nil {
 		return err
 	}
-	s.Config.Forget()
-	s.Config.API, s.Config.SkipSSLValidation, s.Config.Local = next.API, skipTLS, ""
-	s.Config.APIVersion = root.Links["cloud_controller_v3"].Meta.Version
-	s.Config.Links = config.Links{
-		Login: root.Href("login"), UAA: root.Href("uaa"), LogCache: root.Href("log_cache"), SSH: root.Href("app_ssh"),
-		Notifications: root.Href("notifications"),
-	}
-	if ssh := root.Links["app_ssh"]; ssh != nil {
-		s.Config.Links.SSHHostKey = ssh.Meta.HostKey
-	}
+	into.Forget()
+	into.API, into.SkipSSLValidation, into.CA, into.Local = next.API, trust.Any, trust.CA, ""
+	into.APIVersion = root.Links["cloud_controller_v3"].Meta.Version
+	into.Links = linksOf(root)
+	s.Config = into
 	s.connect()
 	return nil
+}
+
+// linksOf returns the addresses in a root document.
+func linksOf(root *client.Root) config.Links {
+	links := config.Links{
+		Login: root.Href("login"), UAA: root.Href("uaa"), LogCache: root.Href("log_cache"), SSH: root.Href("app_ssh"),
+		Notifications: root.Href("notifications"), Logging: root.Href("logging"), Routing: root.Href("routing"),
+		Policies: root.Href("network_policy_v1"),
+	}
+	if ssh := root.Links["app_ssh"]; ssh != nil {
+		links.SSHHostKey = ssh.Meta.HostKey
+	}
+	return links
 }
 
 // LogIn logs in and stores the tokens.

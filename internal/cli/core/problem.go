@@ -89,7 +89,7 @@ func (s *Session) Explain(err error) error {
 	case errors.Is(err, context.Canceled):
 		return &Problem{What: "Interrupted.", Err: err}
 	case errors.Is(err, client.ErrLoggedOut):
-		return &Problem{What: "The login at " + s.Config.API + " has expired.", Try: "'" + program + " login'", Err: err}
+		return &Problem{What: "The login at " + s.Config.API + " has expired.", Try: "'" + s.LoginCommand() + "'", Err: err}
 	case errors.As(err, &unread):
 		return unreadable(unread, err)
 	case errors.As(err, &unreachable):
@@ -102,8 +102,8 @@ func (s *Session) Explain(err error) error {
 	case errors.As(err, &refused):
 		switch refused.Status {
 		case http.StatusUnauthorized:
-			return &Problem{What: "The API rejected the access token.", Why: refused.Error(), Try: "'" + program +
-				" login'", Err: err}
+			return &Problem{What: "The API rejected the access token.", Why: refused.Error(), Try: "'" + s.LoginCommand() +
+				"'", Err: err}
 		case http.StatusForbidden:
 			return &Problem{What: "Permission denied.", Why: refused.Error(),
 				Try: fmt.Sprintf("ask for the role, or log in as another user ('%s login')", program), Err: err}

@@ -10,10 +10,12 @@ import (
 // Result is the outcome of a command. It is shown as text, or encoded as JSON.
 type Result interface{ Show(p *term.Printer) }
 
-// Output holds the output flags that every command has.
+// Output holds the flags that every command has.
 type Output struct {
 	JSON  bool `long:"json" description:"Write the result as JSON to standard output, and nothing else"`
 	Quiet bool `short:"q" long:"quiet" description:"Suppress progress output"`
+	// Context is no output, but every command has it, too.
+	Context string `long:"context" value-name:"NAME" description:"Context to use for this command, or $INGOT_CONTEXT"`
 }
 
 // JSONOnly returns r for JSON output and nil for text output, where it was

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/base/version"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/config"
 	"ingot/internal/cli/term"
@@ -21,7 +20,8 @@ type Session struct {
 	Out      *term.Printer
 	Errs     *term.Printer
 	Progress *term.Progress
-	Config   *config.Config
+	Store    *config.Store
+	Config   *config.Config // the context
 	API      *client.Client
 	LongLogs bool // do not shorten router lines
 	// Warned are the manifest keys that the user was warned about.
@@ -50,8 +50,7 @@ func NewSession(ctx context.Context, w *Env, c *Command, out Output) (*Session, 
 		s.Out.WithProgress(s.Progress)
 		s.Errs.WithProgress(s.Progress)
 	}
-	var err error
-	if s.Config, err = config.Load(config.Path(w.Getenv)); err != nil {
+	if err := s.loadContext(); err != nil {
 		s.Progress.Close()
 		return nil, err
 	}
@@ -74,17 +73,11 @@ func (s *Session) connect() {
 	if s.API != nil {
 		s.API.Close()
 	}
-	s.API = client.New(s.Config.API, s.Config.SkipSSLValidation, client.Tokens{Access: s.Config.AccessToken,
-		Refresh: s.Config.RefreshToken})
-	s.API.Login, s.API.Agent = s.Config.Links.Login, "ingot/"+version.Version
+	s.API = s.client()
 	s.API.Warn = func(text string) {
 		if !s.JSON && !s.alreadyWarned(text) {
 			s.Errs.Println(s.Errs.Warn("Warning: ") + text)
 		}
-	}
-	s.API.Renewed = func(t client.Tokens) {
-		s.Config.AccessToken, s.Config.RefreshToken = t.Access, t.Refresh
-		_ = s.Config.Save() // the next command renews them again
 	}
 }
 
@@ -99,14 +92,9 @@ func (s *Session) Check(n need) error {
 	program := s.Env.Program
 	switch {
 	case n >= NeedsAPI && s.Config.API == "":
-		p := &Problem{What: "No API is targeted.", Why: "you are not logged in", Try: "'" + program + " login -a URL'"}
-		if s.Env.ServerDir() != "" {
-			p.Why += ", and no server is running on this machine"
-			p.Try += ", or start a server here with 'ingot up --demo'"
-		}
-		return p
+		return s.noAPI()
 	case n >= NeedsLogin && s.Config.AccessToken == "":
-		return &Problem{What: "Not logged in to " + s.Config.API + ".", Try: fmt.Sprintf("'%s login'", program)}
+		return &Problem{What: "Not logged in to " + s.Config.API + ".", Try: "'" + s.LoginCommand() + "'"}
 	case n >= NeedsOrg && s.Config.Org.GUID == "":
 		return &Problem{
 			What: "No org is targeted.",

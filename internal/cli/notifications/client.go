@@ -32,12 +32,15 @@ var notifyScopes = []string{
 }
 
 // base returns the URL of the notification service.
-func (f *notifyFlags) base(s *core.Session) (string, error) {
+func (f *notifyFlags) base(ctx context.Context, s *core.Session) (string, error) {
 	if at := cmp.Or(f.URL, s.Env.Getenv("INGOT_NOTIFICATIONS_URL")); at != "" {
 		return strings.TrimRight(at, "/"), nil
 	}
 	if at := s.Config.Links.Notifications; at != "" {
 		return at, nil
+	}
+	if root, err := s.API.Discover(ctx); err == nil && root.Href("notifications") != "" {
+		return root.Href("notifications"), nil // the configuration of the cf CLI does not have it
 	}
 	if scheme, host, ok := strings.Cut(s.Config.API, "://api."); ok {
 		return scheme + "://notifications." + host, nil
@@ -112,7 +115,7 @@ func makeClient(ctx context.Context, s *core.Session) error {
 
 // call sends a request to the notification service.
 func (f *notifyFlags) call(ctx context.Context, s *core.Session, method, path string, body, into any) error {
-	base, err := f.base(s)
+	base, err := f.base(ctx, s)
 	if err != nil {
 		return err
 	}

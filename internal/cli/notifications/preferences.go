@@ -52,7 +52,7 @@ func (r *preferences) Show(p *term.Printer) {
 }
 
 func changePreferences(ctx context.Context, s *core.Session, _ core.Words, f *preferencesFlags) (core.Result, error) {
-	base, err := (&notifyFlags{URL: f.URL}).base(s)
+	base, err := (&notifyFlags{URL: f.URL}).base(ctx, s)
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"ingot/internal/base/datadir"
 	"ingot/internal/base/fault"
+	"ingot/internal/base/filelock"
 )
 
 // Folder is a repository in a directory.
@@ -142,7 +142,7 @@ func lockFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = datadir.LockFile(context.Background(), f, 0); errors.Is(err, datadir.ErrLocked) {
+	if err = filelock.Lock(context.Background(), f, 0); errors.Is(err, filelock.ErrLocked) {
 		err = ErrBusy
 	}
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingot/internal/base/background"
-	"ingot/internal/base/datadir"
+	"ingot/internal/base/filelock"
 	"ingot/internal/base/keyed"
 	"ingot/internal/base/loopdisk"
 	"ingot/internal/platform/engine"
@@ -244,9 +244,9 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, err
 	}
 	// A server that is just stopping gets a moment.
-	if err := datadir.LockFile(context.Background(), f, time.Second); err != nil {
+	if err := filelock.Lock(context.Background(), f, time.Second); err != nil {
 		_ = f.Close() // nothing was written
-		if errors.Is(err, datadir.ErrLocked) {
+		if errors.Is(err, filelock.ErrLocked) {
 			return nil, fmt.Errorf("%s is in use by another server", dir)
 		}
 		return nil, &os.PathError{Op: "lock", Path: f.Name(), Err: err}
