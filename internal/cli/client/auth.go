@@ -170,6 +170,7 @@ type Claims struct {
 	Origin   string   `json:"origin"`
 	Scope    []string `json:"scope"`
 	Expires  int64    `json:"exp"`
+	Issued   int64    `json:"iat"`
 	ID       string   `json:"jti"`
 }
 

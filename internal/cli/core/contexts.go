@@ -107,10 +107,11 @@ func (s *Session) pull() bool {
 	return cf != nil && s.takeNewer(cf)
 }
 
-// takeNewer takes over the tokens of the same login, and reports whether they were issued later.
+// takeNewer takes over the tokens of the same login unless they are older, and reports whether
+// they are others. In the same second, the saved ones count: a command saves what it renews.
 func (s *Session) takeNewer(other *config.Config) bool {
-	if !sameLogin(other, s.Config) ||
-		client.Parse(other.AccessToken).Expires <= client.Parse(s.Config.AccessToken).Expires {
+	if !sameLogin(other, s.Config) || other.AccessToken == s.Config.AccessToken ||
+		client.Parse(other.AccessToken).Issued < client.Parse(s.Config.AccessToken).Issued {
 		return false
 	}
 	s.Config.AccessToken, s.Config.RefreshToken = other.AccessToken, other.RefreshToken
