@@ -37,7 +37,7 @@ func TestName(t *testing.T) {
 		calls = append(calls, call{"ingot", "up --help", 0, "$INGOT_LISTEN"}, call{"ingot", "help", 0, "\n  up "})
 	} else {
 		for _, args := range []string{"up", "up --help", "help up", "backup status", "notifications --auth-url x"} {
-			calls = append(calls, call{"ingot", args, 1, "runs on Linux"})
+			calls = append(calls, call{"ingot", args, 1, "needs Linux"})
 		}
 	}
 	for _, tc := range calls {

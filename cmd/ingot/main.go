@@ -63,12 +63,20 @@ type process struct {
 }
 
 func main() {
-	prepareConsole()
+	environment := getenv
+	if !prepareConsole() {
+		environment = func(name string) string {
+			if name == "TERM" {
+				return "dumb"
+			}
+			return getenv(name)
+		}
+	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	p := &process{
 		name: os.Args[0], in: os.Stdin,
-		args: os.Args[1:], getenv: getenv, uid: os.Getuid(), out: os.Stdout, err: os.Stderr,
+		args: os.Args[1:], getenv: environment, uid: os.Getuid(), out: os.Stdout, err: os.Stderr,
 		terminal: term.IsTerminal(int(os.Stderr.Fd())), signals: signals, exit: os.Exit,
 	}
 	os.Exit(p.run())

@@ -29,6 +29,11 @@ var serverCommands = []string{
 	"up", "down", "reload", "keys", "notifications", "demo", "blob", "db", "backup", "restore",
 }
 
+// linuxHere is how other systems run Linux.
+var linuxHere = map[string]string{
+	"darwin": ", or here in a virtual machine such as Lima", "windows": ", or here in WSL 2 ('wsl --install')",
+}
+
 // serverName is the name of the server's data directory.
 const serverName = "ingot"
 
@@ -64,8 +69,8 @@ func (e *errHelp) Error() string { return e.text }
 // parse reads arguments and environment. It returns the command as its words.
 func (p *process) parse() (*options, string, error) {
 	if runtime.GOOS != "linux" && slices.Contains(serverCommands, p.args[0]) {
-		return nil, "", fmt.Errorf("'ingot %s' runs on Linux. Start a server on a Linux machine, "+
-			"then log in with 'ingot login -a URL'", p.args[0])
+		return nil, "", fmt.Errorf("'ingot %s' needs Linux. Run it on a Linux machine%s, then log in to that server with "+
+			"'ingot login -a URL'", p.args[0], linuxHere[runtime.GOOS])
 	}
 	o := &options{}
 	parser := flags.NewNamedParser("ingot", flags.HelpFlag|flags.PassDoubleDash)

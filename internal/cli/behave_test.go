@@ -345,7 +345,8 @@ func TestCompletion(t *testing.T) {
 		"help create-se": "create-security-group\ncreate-service\ncreate-service-broker\ncreate-service-key\n",
 		"nonsense ":      "",
 		"context use ":   "prod\n", "context rename pr": "prod\n", "apps --context ": "prod\n",
-		"--context pr": "prod\n", "--context prod contex": "context\ncontexts\n", "app --context prod ": "shop\n", "app --context=nowhere ": "", "contex": "context\ncontexts\n",
+		"--context pr": "prod\n", "--context prod contex": "context\ncontexts\n", "app --context prod ": "shop\n",
+		"app --context=nowhere ": "", "contex": "context\ncontexts\n",
 	} {
 		if out, _, code := w.run(append([]string{"__complete"}, strings.Split(line, " ")...)...); out != want || code != 0 {
 			t.Errorf("%q: %d %q, want %q", line, code, out, want)

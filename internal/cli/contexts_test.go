@@ -176,7 +176,7 @@ func TestLoginOfTheCFCLI(t *testing.T) {
 	w.fails(t, "newer than v8", "context", "export", "-f")
 }
 
-// An exported login belongs to both programs: whoever renews it, the other one follows.
+// An exported login belongs to both programs: if one renews it, the other one follows.
 func TestExportedLogin(t *testing.T) {
 	t.Parallel()
 	w, other := loggedIn(t), newFake(t)
@@ -237,5 +237,5 @@ func TestCertificatesOfAContext(t *testing.T) {
 	if out := w.ok(t, "context", "export"); !strings.Contains(out, "SSL_CERT_FILE") {
 		t.Errorf("it does not say that the cf CLI needs the certificates: %s", out)
 	}
-	w.fails(t, "no place for certificates", "login", "--context", "cf", "-a", secure.URL, "--ca-cert", "ca.pem")
+	w.fails(t, "cannot hold certificates", "login", "--context", "cf", "-a", secure.URL, "--ca-cert", "ca.pem")
 }

@@ -9,5 +9,5 @@
 // Other files belong to the packages that use them. It must not import a wing:
 // the caller says whose secrets it keeps.
 //
-// Imports: base/background, base/seal, base/version, golang.org/x/sys/unix.
+// Imports: base/filelock, base/seal, base/version, golang.org/x/sys/unix.
 package datadir

@@ -239,8 +239,8 @@ func exportContext(ctx context.Context, s *core.Session, _ core.Words, f *core.F
 	}
 	s.OK()
 	if s.Config.CA != "" {
-		s.Errs.Println(s.Errs.Warn("Warning: ") + "the cf CLI does not know the certificates of --ca-cert: set SSL_CERT_FILE " +
-			"to a file with them.")
+		s.Errs.Println(s.Errs.Warn("Warning: ") + "the cf CLI does not know the certificates of --ca-cert: set " +
+			"SSL_CERT_FILE to a file with them.")
 	}
 	s.Say("The cf CLI is logged in to %s as %s.", s.Out.Bold(s.Config.API), s.Out.Bold(s.API.User().Name()))
 	return s.JSONOnly(&core.Sheet{JSON: map[string]string{"context": s.Config.Name(), "file": s.Store.CFPath()}}), nil
@@ -248,7 +248,7 @@ func exportContext(ctx context.Context, s *core.Session, _ core.Words, f *core.F
 
 func contextCommands() []*core.Command {
 	return core.InGroup(core.GroupLogin,
-		core.Entry("context", "", "List, add and select contexts: servers with their logins", core.NeedsNothing, listContexts).
+		core.Entry("context", "", "List, add and select servers with their logins", core.NeedsNothing, listContexts).
 			Explained("A context is a server with the login there and the targeted org and space. 'login -a URL' makes one "+
 				"for each server. Commands use the current context, or the one of --context NAME or $INGOT_CONTEXT. The context "+
 				"local is the server on this machine, the context cf the configuration of the cf CLI.").

@@ -30,8 +30,8 @@ type targetResult struct {
 }
 
 func currentTarget(s *core.Session) *targetResult {
-	return &targetResult{contextShown(s), s.Config.API, s.Config.APIVersion, s.API.User().Name(), s.Config.Org.Name, s.Config.Space.Name,
-		s.Config.Local}
+	return &targetResult{contextShown(s), s.Config.API, s.Config.APIVersion, s.API.User().Name(),
+		s.Config.Org.Name, s.Config.Space.Name, s.Config.Local}
 }
 
 func (r *targetResult) Show(p *term.Printer) {

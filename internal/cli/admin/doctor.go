@@ -67,8 +67,10 @@ func checkLocal(dir string) core.Finding {
 func checkTarget(ctx context.Context, s *core.Session) core.Finding {
 	f := core.Finding{Name: "target of the client", Found: s.Config.API, State: core.FindingOK}
 	if s.Config.API == "" {
-		f.State, f.Get = core.FindingNote,
-			"none yet: the first command takes the server on this machine, or 'login -a URL' another"
+		f.State, f.Get = core.FindingNote, "none yet: log in with 'login -a URL'"
+		if s.Env.ServerDir() != "" {
+			f.Get = "none yet: the first command takes the server on this machine, or 'login -a URL' another"
+		}
 		return f
 	}
 	c := client.New(s.Config.API, core.Trust(s.Config), client.Tokens{})

@@ -150,7 +150,11 @@ func (f *sshFlags) terminal(s *core.Session, command string) *shell.Terminal {
 		if err != nil {
 			return nil, err
 		}
-		return func() { _ = xterm.Restore(int(file.Fd()), state) }, nil
+		restoreOutput := rawOutput(s.Env.Out)
+		return func() {
+			restoreOutput()
+			_ = xterm.Restore(int(file.Fd()), state)
+		}, nil
 	}
 	t.Changed = sizeChanges()
 	return t

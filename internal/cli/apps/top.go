@@ -84,7 +84,7 @@ func showTop(ctx context.Context, s *core.Session, w core.Words, f *topFlags) (c
 			Why: "it is a number of seconds, at least 1", Try: "--interval 2"}
 	}
 	list, err := look(ctx, s, w["APP"])
-	if err != nil || f.Once || s.JSON || !s.Env.OutTerminal {
+	if err != nil || f.Once || s.JSON || !s.Env.OutTerminal || !s.Env.Draws() {
 		return core.OrNil(list, err)
 	}
 	for ctx.Err() == nil {

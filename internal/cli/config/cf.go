@@ -77,11 +77,11 @@ func (s *Store) readCF() (all fields, known cfFile, err error) {
 	case err != nil:
 		return nil, known, fmt.Errorf("the configuration of the cf CLI, %s, is damaged: %w", s.cf, err)
 	case known.ConfigVersion > cfVersion:
-		return nil, known, fmt.Errorf("the configuration of the cf CLI, %s, has ConfigVersion %d: it was written by a cf newer "+
-			"than v8, whose ConfigVersion is %d, and is left as it is", s.cf, known.ConfigVersion, cfVersion)
+		return nil, known, fmt.Errorf("the configuration of the cf CLI, %s, has ConfigVersion %d: it was written by a cf "+
+			"newer than v8, whose ConfigVersion is %d, and is left as it is", s.cf, known.ConfigVersion, cfVersion)
 	case known.ConfigVersion != cfVersion && len(all) > 0:
-		return nil, known, fmt.Errorf("the configuration of the cf CLI, %s, has ConfigVersion %d: it was written by a cf older "+
-			"than v8. 'cf api URL' of the cf CLI v8 replaces it", s.cf, known.ConfigVersion)
+		return nil, known, fmt.Errorf("the configuration of the cf CLI, %s, has ConfigVersion %d: it was written by a cf "+
+			"older than v8. 'cf api URL' of the cf CLI v8 replaces it", s.cf, known.ConfigVersion)
 	}
 	return all, known, nil
 }

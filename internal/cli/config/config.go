@@ -20,7 +20,7 @@ type Config struct {
 	// LocalPID is the process id of the server that the login belongs to.
 	LocalPID int `json:"local_pid,omitempty"`
 	// SharedWithCF means that the cf CLI's configuration has a copy of the login. The server
-	// replaces refresh tokens when they are used, so whoever does that updates both.
+	// replaces refresh tokens when they are used, so a command that does so updates both.
 	SharedWithCF bool `json:"shared_with_cf,omitempty"`
 	// Notifications is the client that sends notifications.
 	Notifications Notifications `json:"notifications,omitzero"`

@@ -204,7 +204,7 @@ func (s *Store) LockLogins(ctx context.Context) (unlock func()) {
 	return unlock
 }
 
-// writeFile replaces a file atomically, so that nobody reads a part of it. It keeps the
+// writeFile replaces a file atomically, so that no reader sees a part of it. It keeps the
 // permissions of the file, and the symbolic link that leads to it.
 func writeFile(path string, content []byte) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
@@ -324,15 +324,6 @@ func (s *Store) Contexts() ([]*Config, error) {
 	return all, nil
 }
 
-// Current returns the name of the current context, "" if none was selected.
-func (s *Store) Current() (string, error) {
-	f, err := s.read()
-	if err != nil {
-		return "", err
-	}
-	return f.Current, nil
-}
-
 // Use makes a context the current one.
 func (s *Store) Use(name string) error {
 	return s.update(func(f *file) error {
@@ -424,7 +415,8 @@ func CheckName(name string) error {
 	case name == CFName:
 		return errors.New("that name belongs to the configuration of the cf CLI")
 	case !goodName.MatchString(name):
-		return errors.New("a name has up to 63 letters, digits, dots, dashes and underscores, and begins with a letter or digit")
+		return errors.New("a name begins with a letter or digit, and has up to 63 characters: a-z, A-Z, 0-9, dot, dash, " +
+			"underscore")
 	}
 	return nil
 }

@@ -137,7 +137,8 @@ func TestSavesAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if c := u.load(t, ""); c.Name() != "prod" || c.Space.Name != "dev" || c.AccessToken != "new" || c.RefreshToken != "new-r" {
+	if c := u.load(t, ""); c.Name() != "prod" || c.Space.Name != "dev" || c.AccessToken != "new" ||
+		c.RefreshToken != "new-r" {
 		t.Errorf("%s: %+v", c.Name(), c)
 	}
 	if found, err := u.store().Contexts(); err != nil || len(found) != 21 {

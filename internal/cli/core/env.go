@@ -42,7 +42,10 @@ type Env struct {
 }
 
 // Colors reports whether the user wants colors on a terminal.
-func (w *Env) Colors() bool { return w.Getenv("NO_COLOR") == "" && w.Getenv("TERM") != "dumb" }
+func (w *Env) Colors() bool { return w.Getenv("NO_COLOR") == "" && w.Draws() }
+
+// Draws reports whether a terminal interprets escape sequences.
+func (w *Env) Draws() bool { return w.Getenv("TERM") != "dumb" }
 
 // Other is a command that is not part of the client.
 type Other struct {

@@ -87,7 +87,7 @@ func (s *Session) SetAPI(ctx context.Context, api string, trust client.Trust) er
 		trust = client.Trust{Any: trust.Any || into.SkipSSLValidation, CA: cmp.Or(trust.CA, into.CA)}
 	}
 	if into.Name() == config.CFName && trust.CA != "" {
-		return &Problem{What: "The configuration of the cf CLI has no place for certificates.",
+		return &Problem{What: "The configuration of the cf CLI cannot hold certificates.",
 			Try: "set SSL_CERT_FILE, or use another context"}
 	}
 	return s.setAPI(ctx, into, api, trust)

@@ -42,7 +42,7 @@ func NewSession(ctx context.Context, w *Env, c *Command, out Output) (*Session, 
 	}
 	s.Progress = term.NewProgress(w.Err, nil)
 	if !out.Quiet && c.progress && (w.ErrTerminal || !out.JSON) {
-		if w.ErrTerminal {
+		if w.ErrTerminal && w.Draws() {
 			s.Progress = term.NewProgress(w.Err, w.Width)
 		} else {
 			s.Progress = term.NewProgressLines(func(text string) { s.Say("%s", text) }, progressSilence)

@@ -39,6 +39,6 @@
 //
 // It does not know what is in a backup: package installation does.
 //
-// Imports: base/background, base/datadir, base/fault, filippo.io/age,
+// Imports: base/background, base/fault, base/filelock, filippo.io/age,
 // filippo.io/age/armor.
 package backup

@@ -39,7 +39,7 @@
 // The package must not import another engine, or parts of the platform that use
 // engines.
 //
-// Imports: base/background, base/cgroup, base/datadir, base/fault, base/keyed,
+// Imports: base/background, base/cgroup, base/fault, base/filelock, base/keyed,
 // base/loopdisk, base/mounts, platform/engine,
 // platform/engine/container/network, platform/engine/local,
 // platform/instance/homedir, platform/instance/initproto,

@@ -3,10 +3,14 @@
 package apps
 
 import (
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
 )
+
+// rawOutput does nothing: the raw mode of the input is that of the terminal.
+func rawOutput(io.Writer) (restore func()) { return func() {} }
 
 // sizeChanges returns a channel that receives a value when the size of the terminal
 // changed.
