@@ -415,8 +415,8 @@ func CheckName(name string) error {
 	case name == CFName:
 		return errors.New("that name belongs to the configuration of the cf CLI")
 	case !goodName.MatchString(name):
-		return errors.New("a name begins with a letter or digit, and has up to 63 characters: a-z, A-Z, 0-9, dot, dash, " +
-			"underscore")
+		return errors.New("a name has up to 63 of the characters a-z, A-Z, 0-9, dot, dash and underscore, and does " +
+			"not begin with one of the last three")
 	}
 	return nil
 }
