@@ -3,8 +3,7 @@ package cli_test
 import (
 	"encoding/pem"
 	"fmt"
-	"io"
-	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -222,7 +221,7 @@ func TestCertificatesOfAContext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	secure := httptest.NewUnstartedServer(w.api)
-	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // refused certificates
+	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // refused certificates
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
 	w.api.URL = secure.URL // in the root document, too

@@ -78,7 +78,8 @@ func fieldsOf(v any) (fields, error) {
 		return nil, err
 	}
 	f := fields{}
-	return f, json.Unmarshal(content, &f)
+	err = json.Unmarshal(content, &f)
+	return f, err
 }
 
 // merge applies the changes between base and now to f.
@@ -243,7 +244,8 @@ func (s *Store) Load(name string) (*Config, error) {
 		c.broken = s.loadCF(c)
 		return c, nil
 	}
-	return c, c.take(f.Contexts[c.name])
+	err = c.take(f.Contexts[c.name])
+	return c, err
 }
 
 // take reads a context from its fields.
