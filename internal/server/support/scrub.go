@@ -117,24 +117,31 @@ func isVersion(host []byte) bool {
 	return len(host) > 1 && host[0] == 'v' && host[1] >= '0' && host[1] <= '9'
 }
 
-// looksRandom reports whether a long part of a word between slashes mixes lower case, upper case
-// and digits: paths and names of functions do not.
+// looksRandom reports whether a long part of a word between slashes changes between lower case,
+// upper case and digits more often than paths and names of functions do.
 func looksRandom(word []byte) bool {
 	for part := range bytes.SplitSeq(word, []byte("/")) {
-		small, capital, digits := 0, 0, 0
-		for _, c := range part {
-			switch {
-			case c >= 'a' && c <= 'z':
-				small++
-			case c >= 'A' && c <= 'Z':
-				capital++
-			case c >= '0' && c <= '9':
-				digits++
+		changes := 0
+		for i := 1; i < len(part); i++ {
+			if class(part[i]) != class(part[i-1]) {
+				changes++
 			}
 		}
-		if len(part) >= 20 && small > 2 && capital > 2 && digits > 1 {
+		if len(part) >= 20 && changes*3 > len(part) && bytes.ContainsAny(part, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
 			return true
 		}
 	}
 	return false
+}
+
+func class(c byte) int {
+	switch {
+	case c >= 'a' && c <= 'z':
+		return 1
+	case c >= 'A' && c <= 'Z':
+		return 2
+	case c >= '0' && c <= '9':
+		return 3
+	}
+	return 0
 }

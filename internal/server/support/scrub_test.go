@@ -49,6 +49,7 @@ func TestScrubber(t *testing.T) {
 		{"stack", "golang.org/x/net@v0.30.0/http2/transport.go:123 +0x1f", "", "net@v0.30.0/http2/transport.go:123"},
 		{"function", "ingot/internal/platform/engine/container.(*Engine).startInstanceWithLongName2(0xc0001)", "",
 			"startInstanceWithLongName2"},
+		{"path", "/tmp/TestSupportBundle1206742991/001/data", "", "TestSupportBundle1206742991"},
 		{"GUID", "app=6f1c1d6e-2f57-4d3a-9f0b-1c2d3e4f5a6b", "", "6f1c1d6e-2f57-4d3a-9f0b-1c2d3e4f5a6b"},
 		{"checksum", "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "", "9f86d081884c7d65"},
 		{"metric", `ingot_logins_total{result="wrong_password"} 5`, "", `result="wrong_password"} 5`},
