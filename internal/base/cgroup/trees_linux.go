@@ -255,7 +255,7 @@ func (t trees) remove(path string) error {
 			time.Sleep(5 * time.Millisecond)
 			err = syscall.Rmdir(dir)
 		}
-		// A tree that cannot be written, in a container for example, has no group of ours.
+		// A tree that cannot be written, in a container for example, was never changed.
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EROFS) {
 			errs = append(errs, &os.PathError{Op: "rmdir", Path: dir, Err: err})
 		}

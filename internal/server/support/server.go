@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,9 +104,7 @@ func (s Server) get(ctx context.Context, path, token string) ([]byte, error) {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	dialer := net.Dialer{Timeout: 2 * time.Second}
-	// The admin address has no TLS.
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: dialer.DialContext,
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: dialer.DialContext}
 	res, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
 		return nil, err
