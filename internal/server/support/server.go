@@ -56,7 +56,7 @@ func Find(dataDir string) Server {
 	return s
 }
 
-func (s Server) proc(name string) string { return filepath.Join("/proc", strconv.Itoa(s.PID), name) }
+func (s Server) proc(name string) string { return "/proc/" + strconv.Itoa(s.PID) + "/" + name }
 
 // unitOf returns the service in the control groups of a process, if systemd runs it.
 func unitOf(groups string) string {
