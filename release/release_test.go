@@ -300,8 +300,9 @@ func TestDeb(t *testing.T) {
 		}
 	}
 	control := untar(t, all["control.tar.gz"])
-	if got := string(control["./conffiles"].data); got != "/etc/default/ingot\n" {
-		t.Errorf("conffiles %q, want only /etc/default/ingot", got)
+	const conffiles = "/etc/default/ingot\n/etc/needrestart/conf.d/ingot.conf\n"
+	if got := string(control["./conffiles"].data); got != conffiles {
+		t.Errorf("conffiles %q, want %q", got, conffiles)
 	}
 	if got := string(control["./control"].data); !strings.Contains(got, "\nVersion: "+testVersion+"\nArchitecture: "+
 		runtime.GOARCH+"\n") || !regexp.MustCompile(`\nInstalled-Size: \d{5,6}\n`).MatchString(got) {
