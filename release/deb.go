@@ -116,6 +116,8 @@ func debFiles(all []file) ([]file, error) {
 		case f.name == "packaging/default":
 			f.mode = 0o640 // it may have passwords
 			put(f, "etc/default/ingot")
+		case f.name == "packaging/needrestart.conf":
+			put(f, "etc/needrestart/conf.d/ingot.conf")
 		case strings.HasPrefix(f.name, "packaging/"):
 			put(f, "usr/share/ingot/"+strings.TrimPrefix(f.name, "packaging/"))
 		case f.name == "CHANGELOG.md":

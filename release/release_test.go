@@ -272,8 +272,9 @@ func TestDeb(t *testing.T) {
 	want := map[string]int64{
 		"./usr/bin/ingot": 0o755, "./usr/lib/ingot/ingot-init": 0o755, "./usr/lib/ingot/ingot-builder": 0o755,
 		"./usr/lib/ingot/ingot-static": 0o755, "./usr/lib/ingot/ingot-sftp": 0o755,
-		"./etc/default/ingot": 0o640, "./usr/share/doc/ingot/docs/operating.md": 0o644,
-		"./usr/share/doc/ingot/copyright": 0o644, "./usr/share/doc/ingot/changelog.gz": 0o644,
+		"./etc/default/ingot": 0o640, "./etc/needrestart/conf.d/ingot.conf": 0o644,
+		"./usr/share/doc/ingot/docs/operating.md": 0o644,
+		"./usr/share/doc/ingot/copyright":         0o644, "./usr/share/doc/ingot/changelog.gz": 0o644,
 		"./usr/share/bash-completion/completions/ingot": 0o644, "./usr/share/zsh/vendor-completions/_ingot": 0o644,
 		"./usr/share/fish/vendor_completions.d/ingot.fish": 0o644,
 		"./usr/share/man/man1/ingot.1.gz":                  0o644,
@@ -299,8 +300,9 @@ func TestDeb(t *testing.T) {
 		}
 	}
 	control := untar(t, all["control.tar.gz"])
-	if got := string(control["./conffiles"].data); got != "/etc/default/ingot\n" {
-		t.Errorf("conffiles %q, want only /etc/default/ingot", got)
+	const conffiles = "/etc/default/ingot\n/etc/needrestart/conf.d/ingot.conf\n"
+	if got := string(control["./conffiles"].data); got != conffiles {
+		t.Errorf("conffiles %q, want %q", got, conffiles)
 	}
 	if got := string(control["./control"].data); !strings.Contains(got, "\nVersion: "+testVersion+"\nArchitecture: "+
 		runtime.GOARCH+"\n") || !regexp.MustCompile(`\nInstalled-Size: \d{5,6}\n`).MatchString(got) {

@@ -27,6 +27,7 @@ func (p *process) machine(ctx context.Context, o core.DoctorOptions) []core.Find
 		{Name: "ingot", State: core.FindingOK, Found: strings.TrimSpace(versionText())},
 		p.dataDirectory(),
 	}
+	findings = append(findings, p.host()...)
 	findings = append(findings, programs(p.getenv("INGOT_PROGRAMS"))...)
 	findings = append(findings, withVersion(ctx, tools())...)
 	findings = append(findings, checkRuntimes(ctx)...)
@@ -191,6 +192,9 @@ func (p *process) engine(ctx context.Context) core.Finding {
 		f = core.Finding{
 			Name: "engine", State: core.FindingNote, Found: "process (WITHOUT isolation)",
 			Get: "a test container failed: " + strings.ReplaceAll(err.Error(), "\n", "; "),
+		}
+		if runtime := container.Inside("/"); runtime != "" {
+			f.Get += "; " + container.InsideHint(runtime)
 		}
 	}
 	return f

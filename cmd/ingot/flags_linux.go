@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -35,6 +36,7 @@ type serverOptions struct {
 	DB            dbOptions            `command:"db" description:"Copy or migrate the database"`
 	Backup        backupOptions        `command:"backup" subcommands-optional:"true" description:"Back up a running server" long-description:"Writes a backup of a server, which may be running, to TARGET: a directory, which is created, a file (its name ends in .age) or s3://BUCKET/PREFIX?PARAMETERS as for --blob-url. A file is complete by itself. A directory or bucket keeps many backups, each of which adds only what is new. A backup is encrypted, signed (INGOT_BACKUP_SIGNING_KEY), and contains the databases, keys, packages, droplets, buildpacks and the data of service instances; see docs/backup.md."`
 	Restore       restoreOptions       `command:"restore" description:"Restore a server from a backup" long-description:"Restores a backup into an empty data directory, on this or another machine. Everything is checked before the directory becomes usable; if it fails, the directory stays empty. See docs/backup.md."`
+	SupportBundle supportOptions       `command:"support-bundle" description:"Collect what a bug report needs, without secrets" long-description:"Writes logs, metrics, profiles, the configuration without secrets and facts about the machine into one archive, which can be attached to a bug report. It also works if the server is down or hangs. What could not be collected is named in its file index.txt, with the reason. Run it as root or as the owner of the data directory."`
 }
 
 // arguments takes the arguments of a command that the parser does not know as such, and
@@ -208,7 +210,7 @@ func (p *process) config(o upOptions) (system.Config, error) {
 			return c, fmt.Errorf("--admin-token-file: %w", err)
 		}
 	}
-	if c.Log, err = p.logger(o.logOptions); err != nil {
+	if c.Log, err = p.serverLog(o.logOptions, c.DataDir); err != nil {
 		return c, err
 	}
 	return c, c.Validate()
@@ -228,4 +230,14 @@ func (p *process) logger(o logOptions) (*slog.Logger, error) {
 	}
 	human := o.LogFormat == "human" || o.LogFormat == "auto" && p.terminal
 	return logging.New(p.err, human, level), nil
+}
+
+// serverLog returns the log of a server, which is also kept in its data directory unless the
+// journal has it.
+func (p *process) serverLog(o logOptions, dataDir string) (*slog.Logger, error) {
+	log, err := p.logger(o)
+	if f, ok := p.err.(*os.File); err != nil || ok && logging.ToJournal(f, p.getenv) {
+		return log, err
+	}
+	return logging.Both(log, logging.NewFile(dataDir)), nil
 }

@@ -11,6 +11,7 @@
 //	ingot blob copy               copy packages, droplets and buildpacks to another store
 //	ingot db copy, db migrate     copy all data to another database, migrate one
 //	ingot backup, restore         back up a running server, restore one
+//	ingot support-bundle          collect what a bug report needs
 //	ingot man, version, help
 //	ingot push, logs, ...         the client, see internal/cli
 //

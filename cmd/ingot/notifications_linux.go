@@ -55,7 +55,7 @@ func (p *process) standaloneConfig(o notificationsOptions) (system.StandaloneCon
 			return c, fmt.Errorf("--admin-token-file: %w", err)
 		}
 	}
-	if c.Log, err = p.logger(o.logOptions); err != nil {
+	if c.Log, err = p.serverLog(o.logOptions, c.DataDir); err != nil {
 		return c, err
 	}
 	return c, c.Validate()

@@ -26,7 +26,7 @@ type options struct {
 
 // serverCommands are the commands of serverOptions, which only the program for Linux has.
 var serverCommands = []string{
-	"up", "down", "reload", "keys", "notifications", "demo", "blob", "db", "backup", "restore",
+	"up", "down", "reload", "keys", "notifications", "demo", "blob", "db", "backup", "restore", "support-bundle",
 }
 
 // linuxHere is how other systems run Linux.

@@ -43,6 +43,7 @@ func (p *process) commands(o *options) map[string]func() error {
 		"backup prune":       func() error { return p.pruneBackups(o.Backup.Prune) },
 		"backup status":      func() error { return p.backupStatus(o.Backup.Status) },
 		"restore":            func() error { return p.restore(o.Restore) },
+		"support-bundle":     func() error { return p.supportBundle(o.SupportBundle) },
 		"demo":               func() error { return p.demo(o.Demo) },
 	}
 }
@@ -52,6 +53,13 @@ func (p *process) up(o upOptions) error {
 	c, err := p.config(o)
 	if err != nil {
 		return &usageError{err.Error(), "up"}
+	}
+	warnings, err := p.checkHost()
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		c.Log.Warn(w)
 	}
 	return p.succeed(c, o.Replace)
 }

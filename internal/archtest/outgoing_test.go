@@ -19,6 +19,7 @@ const outgoingReason = "operators give the server their own certificate authorit
 // each for its reason.
 var otherTLS = map[string]string{
 	"internal/server/succession/watchdog.go":       "it asks the listener of its own process, without TLS",
+	"internal/server/support/server.go":            "it asks the admin address of this machine, without TLS",
 	"internal/server/roots/roots.go":               "it is the source",
 	"internal/platform/instance/agentproto/tls.go": "servers and agents have an authority of their own",
 	"internal/server/certs/config.go":              "it is for connections of clients",

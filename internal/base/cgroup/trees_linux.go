@@ -255,7 +255,8 @@ func (t trees) remove(path string) error {
 			time.Sleep(5 * time.Millisecond)
 			err = syscall.Rmdir(dir)
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		// A tree that cannot be written, in a container for example, was never changed.
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EROFS) {
 			errs = append(errs, &os.PathError{Op: "rmdir", Path: dir, Err: err})
 		}
 	}

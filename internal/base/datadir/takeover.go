@@ -69,6 +69,20 @@ func stopHolder(ctx context.Context, path string) (lock *os.File, signalled int,
 	}
 }
 
+// Holder returns the process that uses a data directory, or 0 if there is none or it cannot be
+// seen from here.
+func Holder(path string) int {
+	f, err := os.Open(filepath.Join(path, lockName))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	if pid := holder(f); pid > 0 && holds(pid, path) {
+		return pid
+	}
+	return 0
+}
+
 // holds reports whether a process has the lock file of a data directory open. The
 // pid in it may belong to another process if the server runs in another pid
 // namespace.
@@ -82,10 +96,20 @@ func holds(pid int, path string) bool {
 	if errors.Is(err, fs.ErrPermission) {
 		return true // then the signal fails too, and its error is returned
 	}
+	denied := false
 	for _, e := range entries {
-		if info, err := os.Stat(filepath.Join(dir, e.Name())); err == nil && os.SameFile(info, want) {
+		info, err := os.Stat(filepath.Join(dir, e.Name()))
+		if err == nil && os.SameFile(info, want) {
 			return true
 		}
+		denied = denied || errors.Is(err, fs.ErrPermission)
 	}
-	return false
+	// In a container without CAP_SYS_PTRACE not even root may look: the program's name has to do.
+	return denied && commandOf(pid) == commandOf(os.Getpid())
+}
+
+// commandOf returns the name of a process's program.
+func commandOf(pid int) string {
+	name, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm") // empty if it has ended
+	return string(name)
 }

@@ -194,6 +194,9 @@ func (c *chooser) decide(ctx context.Context) (engine.Engine, record, error) {
 		return nil, r, fmt.Errorf("a trial container could not be run, but not because containers do not work here: %w; "+
 			"free resources and start again, or choose with --engine container or --engine process", err)
 	}
+	if runtime := container.Inside("/"); runtime != "" {
+		err = fmt.Errorf("%w; this is a container (%s): %s", err, runtime, container.InsideHint(runtime))
+	}
 	r.Engine, r.Why = processes, err.Error()
 	c.log.Warn("apps run as plain processes, WITHOUT isolation; --engine container makes this an error", "why", err)
 	plain, processErr := c.newProcesses(record{})
