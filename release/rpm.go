@@ -111,4 +111,6 @@ func unitNames(script string, all []file) string {
 }
 
 // rpmName returns the file name of a package.
-func rpmName(version, arch string) string { return fmt.Sprintf("ingot-%s-1.%s.rpm", version, rpmArch(arch)) }
+func rpmName(version, arch string) string {
+	return fmt.Sprintf("ingot-%s-1.%s.rpm", version, rpmArch(arch))
+}

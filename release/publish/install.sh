@@ -326,10 +326,14 @@ serve() {
   else
     mkdir -p "$(dirname "$log")"
     say "systemd does not run here: the server runs in the background, and does not start by itself after a reboot."
-    detach='nohup'
-    if have setsid; then detach='setsid nohup'; fi
-    # shellcheck disable=SC2086 # one or two words
-    $detach "$ingot" up --data-dir "$data" ${fresh:+${demo:+--demo}} </dev/null >>"$log" 2>&1 &
+    detach=''
+    if have setsid; then detach=setsid; fi
+    # The end of this terminal does not end the server.
+    (
+      trap '' HUP
+      # shellcheck disable=SC2086 # no word without setsid
+      exec $detach "$ingot" up --data-dir "$data" ${fresh:+${demo:+--demo}} </dev/null >>"$log" 2>&1
+    ) &
     server=$!
   fi
   ready
@@ -372,12 +376,24 @@ summary() {
 
 # --- uninstall -------------------------------------------------------------------
 
+# emptied FILE: removes the folders that are empty without a file, if they are this user's.
+emptied() {
+  [ -n "$user" ] || return 0
+  folder=$(dirname "$1")
+  while [ "$folder" != "$HOME" ] && rmdir "$folder" 2>/dev/null; do folder=$(dirname "$folder"); done
+}
+
 remove() {
   if [ -e "$installed" ]; then
     if systemd; then control disable --quiet --now ingot.service 2>/dev/null || true; fi
-    "$prefix/bin/ingot" down --data-dir "$data" || true
-    while read -r f; do rm -f "$f"; done <"$installed"
+    [ ! -d "$data" ] || "$prefix/bin/ingot" down --data-dir "$data" ||
+      die "the apps could not be stopped" "Nothing was removed. Stop them, and run this again: $ingot down --data-dir $data"
+    while read -r f; do
+      rm -f "$f"
+      emptied "$f"
+    done <"$installed"
     rm -f "$installed"
+    emptied "$installed"
     rmdir "$prefix/lib/ingot" 2>/dev/null || true
   elif [ -z "$user" ] && have dpkg && dpkg -s ingot >/dev/null 2>&1; then
     DEBIAN_FRONTEND=noninteractive apt-get remove -y -qq ${purge:+--purge} ingot </dev/null
@@ -399,10 +415,12 @@ remove() {
     case $answer in y | Y | yes) purge=1 ;; esac
   fi
   if [ -n "$purge" ]; then
-    rm -rf "$data"
+    chmod -R u+rwx "$data" 2>/dev/null || true # some folders are read-only
+    rm -rf "${data:?}"/* "$data"/.[!.]*
+    rmdir "$data" 2>/dev/null || true # it may be a mount
     say "Removed Ingot and $data."
   else
-    say "Removed Ingot. Its data is kept: delete it with rm -r $data, or install Ingot again to use it."
+    say "Removed Ingot. Its data is kept in $data: install Ingot again to use it, or delete it with --uninstall --purge."
   fi
 }
 
@@ -417,7 +435,7 @@ main() {
   trap 'rm -rf "$tmp"' EXIT
   trap 'exit 130' INT TERM
   fresh=1
-  if [ -d "$data" ]; then fresh=''; fi
+  if [ -d "$data/secrets" ]; then fresh=''; fi
   download
   before=$("$ingot" version 2>/dev/null | cut -d ' ' -f 2) || before=''
   if [ -n "$manager" ]; then package; else archive; fi
