@@ -13,7 +13,7 @@ var (
 	formula string
 	//go:embed publish/install.sh
 	installer string
-	//go:embed publish/RELEASE.md
+	//go:embed publish/page.tmpl
 	page string
 )
 

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -16,7 +17,6 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -312,7 +312,8 @@ func TestFormulaAndManifest(t *testing.T) {
 	t.Parallel()
 	dir := published(t)
 	formula := read(t, filepath.Join(dir, "ingot.rb"))
-	pairs := regexp.MustCompile(`url "`+regexp.QuoteMeta(testURL)+`/(.*)"\s+sha256 "(.*)"`).FindAllStringSubmatch(formula, -1)
+	archive := regexp.MustCompile(`url "` + regexp.QuoteMeta(testURL) + `/(.*)"\s+sha256 "(.*)"`)
+	pairs := archive.FindAllStringSubmatch(formula, -1)
 	if len(pairs) != 4 {
 		t.Errorf("the formula has %d archives, want 4:\n%s", len(pairs), formula)
 	}
@@ -364,7 +365,7 @@ func TestProvenance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum := sha256.Sum256([]byte("DSSEv1 28 application/vnd.in-toto+json " + strconv.Itoa(len(document)) + " " + string(document)))
+	sum := sha256.Sum256(fmt.Appendf(nil, "DSSEv1 28 application/vnd.in-toto+json %d %s", len(document), document))
 	if err := rsa.VerifyPKCS1v15(key.(*rsa.PublicKey), crypto.SHA256, sum[:], signature); err != nil {
 		t.Error(err)
 	}

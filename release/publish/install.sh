@@ -315,14 +315,14 @@ serve() {
     control daemon-reload
     if control is-active --quiet ingot.service; then
       # The package has done this.
-      if [ -z "$manager" ] && [ "$version" != "$before" ]; then control reload ingot.service; fi
+      if [ -z "$manager" ] && [ -n "$upgraded" ]; then control reload ingot.service; fi
     elif ! control enable --quiet --now ingot.service; then
       control --no-pager --lines 15 status ingot.service >&2 || true
       die "the server does not start (above)" "See what is missing with: ingot doctor" \
         "Its log: journalctl ${user:+--user }-u ingot"
     fi
   elif client orgs -q >/dev/null 2>&1; then
-    if [ "$version" != "$before" ]; then "$ingot" reload --data-dir "$data"; fi
+    if [ -n "$upgraded" ]; then "$ingot" reload --data-dir "$data"; fi
   else
     mkdir -p "$(dirname "$log")"
     say "systemd does not run here: the server runs in the background, and does not start by itself after a reboot."
@@ -437,8 +437,10 @@ main() {
   fresh=1
   if [ -d "$data/secrets" ]; then fresh=''; fi
   download
-  before=$("$ingot" version 2>/dev/null | cut -d ' ' -f 2) || before=''
+  before=$("$ingot" version 2>/dev/null) || before=''
   if [ -n "$manager" ]; then package; else archive; fi
+  upgraded=1
+  if [ "$before" = "$("$ingot" version)" ]; then upgraded=''; fi
   if [ -n "$start" ]; then serve; fi
   summary
 }
