@@ -131,8 +131,8 @@ func TestInstallUser(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t, "wget")
 	dir := open(t, a)
-	data := filepath.Join(a.home, ".local/share/ingot")
-	ingot := filepath.Join(a.home, ".local/bin/ingot")
+	data := a.home + "/.local/share/ingot"
+	ingot := a.home + "/.local/bin/ingot"
 	t.Cleanup(func() { _, _ = a.run(ingot, "down", "--data-dir", data) }) // of a failed test
 	out := a.installs(t, busyboxShell, dir)
 	link := regexp.MustCompile(`Console +(http://127\.0\.0\.1:\d+/console)\n`).FindStringSubmatch(out)
@@ -140,12 +140,12 @@ func TestInstallUser(t *testing.T) {
 		!strings.Contains(out, ingot+" push hello") || !strings.Contains(out, "Not root: ") {
 		t.Fatalf("install.sh prints\n%s", out)
 	}
-	if response, err := http.Get(link[1]); err != nil { //nolint:noctx // on this machine
+	if response, err := (&http.Client{Timeout: time.Minute}).Get(link[1]); err != nil { //nolint:noctx // on this machine
 		t.Error(err)
 	} else if response.Body.Close(); response.StatusCode != http.StatusOK {
 		t.Errorf("%s answers %s", link[1], response.Status)
 	}
-	write(t, filepath.Join(a.home, "app/index.html"), "one line")
+	write(t, a.home+"/app/index.html", "one line")
 	if out, err := a.run(ingot, "push", "hello", "-p", filepath.Join(a.home, "app"), "-m", "64M"); err != nil {
 		t.Fatalf("push: %v\n%s", err, out)
 	}
@@ -156,7 +156,7 @@ func TestInstallUser(t *testing.T) {
 	if out := a.installs(t, busyboxShell, dir, "--uninstall"); !strings.Contains(out, "Its data is kept") {
 		t.Errorf("--uninstall prints\n%s", out)
 	}
-	left, err := filepath.Glob(filepath.Join(a.home, ".local/*/*"))
+	left, err := filepath.Glob(a.home + "/.local/*/*")
 	if err != nil || len(left) != 2 { // the data, and the log
 		t.Errorf("%q are left: %v", left, err)
 	}
@@ -299,7 +299,7 @@ func TestInstallElsewhere(t *testing.T) {
 	if !strings.Contains(out, "login -a URL") {
 		t.Errorf("on macOS:\n%s", out)
 	}
-	if _, err := os.Stat(filepath.Join(a.home, ".local/bin/ingot")); err != nil {
+	if _, err := os.Stat(a.home + "/.local/bin/ingot"); err != nil {
 		t.Error(err)
 	}
 }

@@ -518,7 +518,9 @@ func TestWrongArguments(t *testing.T) {
 		{"", "--version is required"},
 		{"--version 1 --arch riscv64", "amd64, arm64"},
 		{"--version 1 --clients plan9/386", "windows/arm64"},
-		{"--version 1 --only rpm", "tar, deb, sbom"},
+		{"--version 1 --only apk", "tar, deb, rpm, sbom"},
+		{"--version 1 --publish --url no", "is not a URL"},
+		{"--version 1 --publish --url https://a.example --source-url https://a.example", "--commit is required"},
 		{"--version 1 more", "more"},
 		{"--version 1 --programs x --arch amd64,arm64", "--programs"},
 	} {
