@@ -247,7 +247,7 @@ package() {
 
 # put FILE TARGET MODE: installs a file, replacing one that runs.
 put() {
-  mkdir -p "$(dirname "$2")" || die "$(dirname "$2") cannot be created"
+  mkdir -p "${2%/*}" || die "${2%/*} cannot be created"
   { cp "$1" "$2.new" && chmod "$3" "$2.new" && mv -f "$2.new" "$2"; } || die "$2 cannot be written"
   printf '%s\n' "$2" >>"$tmp/installed"
 }
@@ -257,10 +257,12 @@ archive() {
   tar -xzf "$tmp/$file" -C "$tmp"
   tree=$tmp/ingot-$version-$system-$arch
   for f in "$tree"/ingot-*; do
-    if [ -f "$f" ]; then put "$f" "$prefix/lib/ingot/$(basename "$f")" 755; fi
+    if [ -f "$f" ]; then put "$f" "$prefix/lib/ingot/${f##*/}" 755; fi
   done
   put "$tree/ingot" "$prefix/bin/ingot" 755
-  for f in "$tree"/man/*; do put "$f" "$prefix/share/man/man1/$(basename "$f")" 644; done
+  pages=$prefix/share/man/man1 # at once, because there are many
+  { mkdir -p "$pages" && cp "$tree"/man/* "$pages/" && chmod 644 "$pages"/ingot*; } || die "$pages cannot be written"
+  for f in "$tree"/man/*; do printf '%s\n' "$pages/${f##*/}"; done >>"$tmp/installed"
   put "$tree/completions/ingot.bash" "$prefix/share/bash-completion/completions/ingot" 644
   put "$tree/completions/_ingot" "$prefix/share/zsh/site-functions/_ingot" 644
   put "$tree/completions/ingot.fish" "$prefix/share/fish/vendor_completions.d/ingot.fish" 644
@@ -276,7 +278,7 @@ unitfiles() {
   if have systemctl; then
     for f in "$tree"/packaging/ingot*.*; do
       sed -e 's,/usr/bin/ingot,/usr/local/bin/ingot,' -e 's,/usr/lib/ingot,/usr/local/lib/ingot,' "$f" >"$tmp/unit"
-      put "$tmp/unit" "$units/$(basename "$f")" 644
+      put "$tmp/unit" "$units/${f##*/}" 644
     done
   fi
   if [ ! -e /etc/default/ingot ]; then # the administrator's: it is not removed
@@ -379,8 +381,8 @@ summary() {
 # emptied FILE: removes the folders that are empty without a file, if they are this user's.
 emptied() {
   [ -n "$user" ] || return 0
-  folder=$(dirname "$1")
-  while [ "$folder" != "$HOME" ] && rmdir "$folder" 2>/dev/null; do folder=$(dirname "$folder"); done
+  folder=${1%/*}
+  while [ "$folder" != "$HOME" ] && rmdir "$folder" 2>/dev/null; do folder=${folder%/*}; done
 }
 
 remove() {
