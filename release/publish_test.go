@@ -179,6 +179,7 @@ func TestChecksums(t *testing.T) {
 	needs(t, "gpgv")
 	does(t, "gpgv", "--keyring", filepath.Join(dir, keyName+".gpg"), filepath.Join(dir, "SHA256SUMS.asc"),
 		filepath.Join(dir, "SHA256SUMS"))
+	does(t, "gpgv", "--keyring", filepath.Join(dir, keyName+".gpg"), dir+"/apt/dists/stable/InRelease")
 }
 
 // apt downloads the package of a signed and of an unsigned repository, and refuses one whose

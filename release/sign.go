@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -100,7 +101,7 @@ func (s *signer) armored(data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return armored("PGP SIGNATURE", signature)
+	return armored(openpgp.SignatureType, signature)
 }
 
 // clear returns a text with its signature.
@@ -113,8 +114,21 @@ func (s *signer) clear(text []byte) ([]byte, error) {
 	if _, err := w.Write(text); err != nil {
 		return nil, err
 	}
-	err = w.Close()
-	return append(b.Bytes(), '\n'), err
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	// The library leaves out the checksum of the signature, without which gpgv 2.2 complains.
+	at := bytes.LastIndex(b.Bytes(), []byte("-----BEGIN PGP SIGNATURE-----"))
+	block, err := armor.Decode(bytes.NewReader(b.Bytes()[at:]))
+	if err != nil {
+		return nil, err
+	}
+	signature, err := io.ReadAll(block.Body)
+	if err != nil {
+		return nil, err
+	}
+	end, err := armored(openpgp.SignatureType, signature)
+	return append(b.Bytes()[:at], end...), err
 }
 
 // publicKey returns the public key for gpgv and apt, and as text for rpm.
