@@ -89,7 +89,7 @@ samples: ## build the sample apps, ready to be pushed
 deb: build ## build a Debian package with systemd units
 	$(call run,go -C release run . --version $(VERSION) --epoch $$(git log -1 --format=%ct 2>/dev/null || echo 0) --programs $(CURDIR)/bin --arch $$(go env GOARCH) --only deb --out $(CURDIR)/bin)
 
-release: ## build tarballs, Debian packages, clients, the image, SBOMs and checksums in dist/
+release: ## build packages, archives, the image, repositories and install.sh in dist/ (RELEASE_URL, SIGNING_KEY)
 	@scripts/release
 
 release-check: ## build the release of this commit twice and compare

@@ -46,13 +46,7 @@ func deb(version, arch string, all []file, when time.Time) ([]byte, error) {
 			fmt.Fprintf(&sums, "%x  %s\n", md5.Sum(f.data), f.name) //nolint:gosec // dpkg's format
 		}
 	}
-	var names []string
-	for _, u := range units(all) {
-		names = append(names, path.Base(u.name))
-	}
-	script := func(text string) []byte {
-		return []byte(strings.ReplaceAll(text, "UNITS", strings.Join(names, " ")))
-	}
+	script := func(text string) []byte { return []byte(unitNames(text, all)) }
 	about := strings.NewReplacer("VERSION", version, "ARCH", arch, "SIZE", fmt.Sprint(size)).Replace(control)
 	controlTar, err := tarGz("./", []file{
 		{"control", 0o644, []byte(about)}, {"md5sums", 0o644, []byte(sums.String())},

@@ -24,6 +24,15 @@ type machine struct {
 // boot starts a machine, and stops it at the end of the test.
 func boot(t *testing.T) *machine {
 	t.Helper()
+	if os.Getenv("INGOT_SOAK") != "1" {
+		t.Skip("slow: set INGOT_SOAK=1")
+	}
+	if _, err := os.Stat("/lib/systemd/systemd"); err != nil || os.Getuid() != 0 {
+		t.Skipf("it needs root and systemd: %v", err)
+	}
+	if os.Getenv("CF_BIN") == "" {
+		t.Fatal("CF_BIN is not set")
+	}
 	dir := t.TempDir()
 	cmd := exec.Command("testdata/machine", dir)
 	var out bytes.Buffer
@@ -94,15 +103,6 @@ const serverReady = `for i in $(seq 300); do curl -fs -o /dev/null http://127.0.
 // hardened unit, restarts, kills and upgrades the server, and removes the package.
 func TestSoakInstalled(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("INGOT_SOAK") != "1" {
-		t.Skip("slow: set INGOT_SOAK=1")
-	}
-	if _, err := os.Stat("/lib/systemd/systemd"); err != nil || os.Getuid() != 0 {
-		t.Skipf("it needs root and systemd: %v", err)
-	}
-	if os.Getenv("CF_BIN") == "" {
-		t.Fatal("CF_BIN is not set")
-	}
 	m := boot(t)
 	if err := os.WriteFile("/proc/"+filepath.Join(m.pid, "root", "ingot.deb"), released(t, "*.deb"), 0o600); err != nil {
 		t.Fatal(err)
@@ -170,6 +170,55 @@ func TestSoakInstalled(t *testing.T) {
 	m.run(t, "dpkg -i /ingot.deb; systemctl start ingot.service; "+serverReady)
 	m.expect(t, "for i in $(seq 300); do "+page+" && exit 0; sleep 0.2; done", "<p>two</p>") // its apps start again
 	m.run(t, "systemctl stop ingot.service; ingot down --data-dir /var/lib/ingot")
+}
+
+// TestSoakInstallScript runs install.sh on a machine with systemd and without network: one line
+// to a server to which an app can be pushed, with the package, with the archive, and with rpm.
+func TestSoakInstallScript(t *testing.T) {
+	t.Parallel()
+	m := boot(t)
+	if err := os.CopyFS("/proc/"+filepath.Join(m.pid, "root", "dist"), os.DirFS(published(t))); err != nil {
+		t.Fatal(err)
+	}
+	m.run(t, "mkdir /tmp/app; echo '<p>one line</p>' >/tmp/app/index.html")
+	const page = `for i in $(seq 300); do curl -fs -H 'Host: page.apps.localhost' http://127.0.0.1:8080/ && exit 0; sleep 0.2; done`
+	const id = "systemctl show -P MainPID ingot.service"
+	for _, way := range []struct{ args, program, push string }{
+		{"", "/usr/bin/ingot", "ingot push page -p /tmp/app -m 64M"},
+		{"--tarball", "/usr/local/bin/ingot", "true"}, // with the data of the first
+	} {
+		out := m.run(t, "sh /dist/install.sh "+way.args)
+		if !strings.Contains(out, "http://127.0.0.1:8080/console") || !strings.Contains(out, "is ready") {
+			t.Errorf("install.sh %s prints\n%s", way.args, out)
+		}
+		m.expect(t, "command -v ingot", "^"+way.program+"$")
+		m.expect(t, "systemctl is-enabled ingot.service", "^enabled$")
+		m.run(t, way.push)
+		m.expect(t, page, "<p>one line</p>")
+		before := m.run(t, id)
+		m.run(t, "sh /dist/install.sh "+way.args)
+		if after := m.run(t, id); after != before {
+			t.Errorf("install.sh %s again: the server has the process id %s, and had %s", way.args, after, before)
+		}
+		m.expect(t, "sh /dist/install.sh --uninstall", "Its data is kept")
+		m.expect(t, "ls "+way.program, "cannot access")
+		m.expect(t, "systemctl is-active ingot.service", "^inactive$")
+		if left := instances(t, m); len(left) > 0 {
+			t.Errorf("instances %q are left", left)
+		}
+	}
+
+	const rpm = "rpm --nodeps --dbpath /tmp/rpm "
+	m.run(t, rpm+"-i /dist/*.rpm; systemctl start ingot.service; "+serverReady)
+	m.expect(t, page, "<p>one line</p>")
+	before := m.run(t, id)
+	m.run(t, rpm+"-U --force /dist/*.rpm; "+serverReady)
+	if after := m.run(t, id); after == before {
+		t.Error("the upgrade of the rpm package did not replace the server")
+	}
+	m.expect(t, rpm+"-e ingot", "was kept")
+	m.expect(t, "systemctl is-active ingot.service", "^inactive$")
+	m.expect(t, "sh /dist/install.sh --uninstall --purge; ls -A /var/lib/ingot", "Removed Ingot and /var/lib/ingot.$")
 }
 
 // hardened checks what the server may do.

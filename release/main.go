@@ -33,7 +33,7 @@ var architectures = []string{"amd64", "arm64"}
 var clients = []target{{"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"}}
 
 // outputs are the kinds of files to write.
-var outputs = []string{"tar", "deb", "sbom"}
+var outputs = []string{"tar", "deb", "rpm", "sbom"}
 
 type options struct {
 	version  string
@@ -44,12 +44,23 @@ type options struct {
 	out      string
 	targets  []target
 	only     []string
+	key      *signer // nil to sign nothing
+
+	publish                         bool
+	url, sourceURL, commit, builder string
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	o, err := parse(args)
 	if err != nil {
 		return err
+	}
+	if o.publish {
+		p, err := o.publication()
+		if err != nil {
+			return err
+		}
+		return p.publish(out)
 	}
 	if o.work == "" {
 		if o.work, err = os.MkdirTemp("", "ingot-release-"); err != nil {
@@ -78,7 +89,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 func parse(args []string) (options, error) {
 	var o options
-	var arches, systems, only string
+	var arches, systems, only, key string
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.StringVar(&o.version, "version", "", "`version` of the programs; required")
 	flags.StringVar(&o.source, "source", "..", "`directory` of the source tree")
@@ -89,6 +100,14 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&arches, "arch", strings.Join(architectures, ","), "architectures, as a `list` with commas")
 	flags.StringVar(&systems, "clients", "all", "systems of the client, as a `list` with commas, all or none")
 	flags.StringVar(&only, "only", strings.Join(outputs, ","), "what to write, as a `list` with commas")
+	flags.StringVar(&key, "signing-key", "",
+		"`file` with the OpenPGP secret key that signs; its passphrase is in SIGNING_PASSPHRASE")
+	flags.BoolVar(&o.publish, "publish", false,
+		"build nothing: write repositories, install.sh, the page and checksums for the files in --out")
+	flags.StringVar(&o.url, "url", "", "`URL` at which the files will be, for --publish")
+	flags.StringVar(&o.sourceURL, "source-url", "", "`URL` of the source repository, for --publish")
+	flags.StringVar(&o.commit, "commit", "", "`commit` of the source, for --publish")
+	flags.StringVar(&o.builder, "builder", "", "`URI` that names who builds, in the provenance, for --publish")
 	seconds := flags.Int64("epoch", 0, "time of all files, in `seconds` since 1970")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -102,6 +121,12 @@ func parse(args []string) (options, error) {
 	case o.programs != "" && arches != runtime.GOARCH:
 		return o, fmt.Errorf("--programs has programs of this machine: use it with --arch %s", runtime.GOARCH)
 	}
+	var err error
+	if key != "" {
+		if o.key, err = readKey(key, os.Getenv("SIGNING_PASSPHRASE"), o.epoch); err != nil {
+			return o, err
+		}
+	}
 	for _, kind := range o.only {
 		if !slices.Contains(outputs, kind) {
 			return o, fmt.Errorf("--only: %q is not one of %s", kind, strings.Join(outputs, ", "))
@@ -113,7 +138,7 @@ func parse(args []string) (options, error) {
 		}
 		o.targets = append(o.targets, target{"linux", arch})
 	}
-	err := o.addClients(systems)
+	err = o.addClients(systems)
 	return o, err
 }
 
@@ -140,7 +165,9 @@ func (o *options) addClients(list string) error {
 func (o options) release(ctx context.Context, t target, docs []file, out io.Writer) error {
 	kinds := o.only
 	if t.os != "linux" {
-		kinds = slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return kind == "deb" })
+		kinds = slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool {
+			return kind == "deb" || kind == "rpm"
+		})
 	}
 	if len(kinds) == 0 {
 		return nil
@@ -183,6 +210,10 @@ func (o options) release(ctx context.Context, t target, docs []file, out io.Writ
 			version := debVersion(o.version, o.epoch)
 			name = fmt.Sprintf("ingot_%s_%s.deb", version, t.arch)
 			data, err = deb(version, t.arch, all, o.epoch)
+		case "rpm":
+			version := debVersion(o.version, o.epoch) // rpm sorts ~ as dpkg does
+			name = rpmName(version, t.arch)
+			data, err = rpm(version, t.arch, all, o.epoch, o.key)
 		case "sbom":
 			name, data = stem+".cdx.json", bom
 		}

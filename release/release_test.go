@@ -40,13 +40,19 @@ var builtOnce = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv("INGOT_TEST_PROGRAMS"); dir != "" {
 		return dir, nil
 	}
-	work, err := os.MkdirTemp("", "ingot-release-test-")
+	work, err := testDir()
 	if err != nil {
 		return "", err
 	}
-	atExit = func() { os.RemoveAll(work) }
 	o := options{version: "0.0.0-test", source: "..", work: work}
 	return o.programsFor(context.Background(), target{"linux", runtime.GOARCH})
+})
+
+// testDir returns a directory for what several tests use.
+var testDir = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "ingot-release-test-")
+	atExit = func() { os.RemoveAll(dir) }
+	return dir, err
 })
 
 var atExit = func() {}
@@ -85,7 +91,7 @@ func released(t *testing.T, pattern string) []byte {
 	releasedOnce.Do(func() {
 		releasedFiles = written(t, func(out string) error {
 			return run(t.Context(), []string{"--version", testVersion, "--epoch", "1700000000", "--programs", programsDir(t),
-				"--arch", runtime.GOARCH, "--clients", "none", "--out", out}, io.Discard)
+				"--arch", runtime.GOARCH, "--clients", "none", "--signing-key", testKey(t), "--out", out}, io.Discard)
 		})
 	})
 	for name, data := range releasedFiles {
@@ -514,7 +520,9 @@ func TestWrongArguments(t *testing.T) {
 		{"", "--version is required"},
 		{"--version 1 --arch riscv64", "amd64, arm64"},
 		{"--version 1 --clients plan9/386", "windows/arm64"},
-		{"--version 1 --only rpm", "tar, deb, sbom"},
+		{"--version 1 --only apk", "tar, deb, rpm, sbom"},
+		{"--version 1 --publish --url no", "is not a URL"},
+		{"--version 1 --publish --url https://a.example --source-url https://a.example", "--commit is required"},
 		{"--version 1 more", "more"},
 		{"--version 1 --programs x --arch amd64,arm64", "--programs"},
 	} {

@@ -129,18 +129,18 @@ func programs(dir string) []core.Finding {
 // tools checks third-party programs and says what does not work without them.
 func tools() []core.Finding {
 	var all []core.Finding
-	for _, tool := range []struct{ name, pkg, use string }{
-		{"runc", "runc", "needed to run apps in containers"},
-		{"mkfs.ext4", "e2fsprogs", "needed for disk limits of containers"},
-		{"git", "git", "needed for buildpacks from git repositories"},
-		{"postgres", "postgresql", "needed for the service postgres"},
-		{"mariadbd", "mariadb-server", "needed for the service mysql"},
-		{"redis-server", "redis-server", "needed for the service redis"},
+	for _, tool := range []struct{ name, use string }{
+		{"runc", "needed to run apps in containers"},
+		{"mkfs.ext4", "needed for disk limits of containers"},
+		{"git", "needed for buildpacks from git repositories"},
+		{"postgres", "needed for the service postgres"},
+		{"mariadbd", "needed for the service mysql"},
+		{"redis-server", "needed for the service redis"},
 	} {
 		path := find(tool.name)
 		f := core.Finding{Name: tool.name, State: core.FindingOK, Found: path}
 		if path == "" {
-			f.State, f.Get = core.FindingMissing, fmt.Sprintf("%s: apt-get install %s", tool.use, tool.pkg)
+			f.State, f.Get = core.FindingMissing, fmt.Sprintf("%s: %s", tool.use, howToInstall(tool.name, thisSystem()))
 		}
 		all = append(all, f)
 	}

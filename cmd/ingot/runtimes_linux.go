@@ -16,7 +16,6 @@ import (
 // A runtimeProgram is a program that bundled buildpacks and their apps use.
 type runtimeProgram struct {
 	name    string
-	pkg     string // the Debian package that contains it
 	use     string // what does not work without it
 	version string // the flag that shows its version
 }
@@ -24,19 +23,19 @@ type runtimeProgram struct {
 // runtimes are the programs that the bundled buildpacks use. A test compares
 // them with the buildpacks.
 var runtimes = []runtimeProgram{
-	{"node", "nodejs", "Node.js apps", "--version"},
-	{"npm", "npm", "Node.js apps with dependencies", "--version"},
-	{"python3", "python3", "Python apps", "--version"},
-	{"pip3", "python3-pip", "Python apps with dependencies", "--version"},
-	{"go", "golang-go", "Go apps pushed as source", "version"},
-	{"ruby", "ruby-full", "Ruby apps", "--version"},
-	{"bundle", "bundler", "Ruby apps with a Gemfile", "--version"},
-	{"php", "php-cli php-mbstring php-xml php-curl", "PHP apps", "--version"},
-	{"composer", "composer", "PHP apps with dependencies", ""},
-	{"java", "default-jre-headless", "Java apps", "-version"},
-	{"javac", "default-jdk-headless", "Java apps pushed as source", "-version"},
-	{"catalina.sh", "tomcat10", "Java web archives (WAR)", ""},
-	{"nginx", "nginx", "apps with an nginx.conf", "-v"},
+	{"node", "Node.js apps", "--version"},
+	{"npm", "Node.js apps with dependencies", "--version"},
+	{"python3", "Python apps", "--version"},
+	{"pip3", "Python apps with dependencies", "--version"},
+	{"go", "Go apps pushed as source", "version"},
+	{"ruby", "Ruby apps", "--version"},
+	{"bundle", "Ruby apps with a Gemfile", "--version"},
+	{"php", "PHP apps", "--version"},
+	{"composer", "PHP apps with dependencies", ""},
+	{"java", "Java apps", "-version"},
+	{"javac", "Java apps pushed as source", "-version"},
+	{"catalina.sh", "Java web archives (WAR)", ""},
+	{"nginx", "apps with an nginx.conf", "-v"},
 }
 
 // instanceDirs are the directories that app instances search, and some that
@@ -62,8 +61,8 @@ func (r runtimeProgram) check(ctx context.Context) core.Finding {
 	// Apps in containers do not see programs that are only in this user's PATH.
 	path := cmp.Or(findIn(r.name, instanceDirs), find(r.name))
 	if path == "" {
-		return core.Finding{Name: r.name, State: core.FindingMissing, Get: fmt.Sprintf("needed by %s: apt-get install %s",
-			r.use, r.pkg)}
+		return core.Finding{Name: r.name, State: core.FindingMissing, Get: fmt.Sprintf("needed by %s: %s",
+			r.use, howToInstall(r.name, thisSystem()))}
 	}
 	f := core.Finding{Name: r.name, State: core.FindingOK, Found: path}
 	if r.version == "" {

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A manager is the package manager of some distributions.
+type manager struct {
+	ids     []string // ID or ID_LIKE of /etc/os-release
+	command string   // installs the packages that follow
+}
+
+// managers are in the order of the columns of packageNames.
+var managers = [...]manager{
+	{[]string{"debian", "ubuntu"}, "apt-get install"},
+	{[]string{"fedora", "rhel", "centos"}, "dnf install"},
+	{[]string{"alpine"}, "apk add"},
+	{[]string{"arch"}, "pacman -S"},
+	{[]string{"suse", "opensuse", "sles"}, "zypper install"},
+}
+
+// packageNames are the packages that contain a program, by manager; "" where there is none.
+// The names of dnf for Java are those that every version provides.
+var packageNames = map[string][len(managers)]string{
+	"runc":         {"runc", "runc", "runc", "runc", "runc"},
+	"mkfs.ext4":    {"e2fsprogs", "e2fsprogs", "e2fsprogs", "e2fsprogs", "e2fsprogs"},
+	"git":          {"git", "git-core", "git", "git", "git-core"},
+	"postgres":     {"postgresql", "postgresql-server", "postgresql", "postgresql", "postgresql-server"},
+	"mariadbd":     {"mariadb-server", "mariadb-server", "mariadb", "mariadb", "mariadb"},
+	"redis-server": {"redis-server", "redis", "redis", "redis", "redis"},
+	"node":         {"nodejs", "nodejs", "nodejs", "nodejs", "nodejs-default"},
+	"npm":          {"npm", "npm", "npm", "npm", "npm-default"},
+	"python3":      {"python3", "python3", "python3", "python", "python3"},
+	"pip3":         {"python3-pip", "python3-pip", "py3-pip", "python-pip", "python3-pip"},
+	"go":           {"golang-go", "golang", "go", "go", "go"},
+	"ruby":         {"ruby-full", "ruby-devel", "ruby-full", "ruby", "ruby-devel"},
+	"bundle":       {"bundler", "rubygem-bundler", "ruby-bundler", "ruby-bundler", "ruby-devel"},
+	"php": {"php-cli php-mbstring php-xml php-curl", "php-cli php-mbstring php-xml",
+		"php84 php84-mbstring php84-xml php84-curl", "php", "php8-cli php8-mbstring php8-curl"},
+	"composer": {"composer", "composer", "composer", "composer", "php-composer2"},
+	"java": {"default-jre-headless", "java-headless", "openjdk21-jre-headless", "jre-openjdk-headless",
+		"java-21-openjdk-headless"},
+	"javac":       {"default-jdk-headless", "java-devel", "openjdk21-jdk", "jdk-openjdk", "java-21-openjdk-devel"},
+	"catalina.sh": {"tomcat10-common", "tomcat", "", "tomcat10", "tomcat"},
+	"nginx":       {"nginx", "nginx", "nginx", "nginx", "nginx"},
+}
+
+// thisSystem is the content of this machine's os-release file.
+var thisSystem = sync.OnceValue(func() string {
+	for _, path := range []string{"/etc/os-release", "/usr/lib/os-release"} {
+		if text, err := os.ReadFile(path); err == nil {
+			return string(text)
+		}
+	}
+	return ""
+})
+
+// howToInstall returns the command that installs a program on the system that the text of an
+// os-release file describes.
+func howToInstall(program, release string) string {
+	names := packageNames[program]
+	for _, id := range append(releaseField(release, "ID"), releaseField(release, "ID_LIKE")...) {
+		i := slices.IndexFunc(managers[:], func(m manager) bool {
+			// openSUSE has opensuse-leap, opensuse-tumbleweed and more.
+			return slices.ContainsFunc(m.ids, func(name string) bool { return id == name || strings.HasPrefix(id, name+"-") })
+		})
+		switch {
+		case i < 0:
+		case names[i] == "":
+			return "this distribution has no package with " + program
+		default:
+			return managers[i].command + " " + names[i]
+		}
+	}
+	return "install it with the package manager of this system (on Debian: " + managers[0].command + " " + names[0] + ")"
+}
+
+// releaseField returns the words of a field.
+func releaseField(release, name string) []string {
+	for line := range strings.Lines(release) {
+		if value, ok := strings.CutPrefix(line, name+"="); ok {
+			return strings.Fields(strings.Trim(strings.TrimSpace(value), `"'`))
+		}
+	}
+	return nil
+}
