@@ -193,10 +193,12 @@ func TestLimitDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := text(tree.file("io", g.path, "io.max")), device+" rbps=5242880 wbps=1048576"; !strings.HasPrefix(got, want) {
+	got, want := text(tree.file("io", g.path, "io.max")), device+" rbps=5242880 wbps=1048576"
+	if !strings.HasPrefix(got, want) {
 		t.Errorf("limit of the disk %q, want %q", got, want)
 	}
-	cgrouptest.Check(t, tree.file("memory", filepath.Dir(g.path), ""), map[string]string{".": "io cpu memory pids", "one": ""})
+	cgrouptest.Check(t, tree.file("memory", filepath.Dir(g.path), ""),
+		map[string]string{".": "io cpu memory pids", "one": ""})
 	if err := g.Remove(); err != nil {
 		t.Error(err)
 	}

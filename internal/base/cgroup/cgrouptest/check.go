@@ -10,8 +10,8 @@ import (
 )
 
 // Check walks a group and those below. None passes controllers on and has processes, the kernel's rule
-// for all but the root. controllers are what groups pass on, by their path in dir, in
-// the order of the kernel; "+" after it allows more. A group that is not named must not exist, and one that is named must.
+// for all but the root. controllers are what groups pass on, by their path in dir; "+" after it allows
+// more. A group that is not named must not exist, and one that is named must.
 func Check(t testing.TB, dir string, controllers map[string]string) {
 	t.Helper()
 	seen := []string{}
