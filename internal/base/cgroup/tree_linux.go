@@ -94,7 +94,7 @@ func (t *Tree) Path(parent, name string) string {
 }
 
 // ForRuntime returns the path of a group as a container runtime expects it.
-func (t *Tree) ForRuntime(group string) string { return filepath.Join("/", t.root, group) }
+func (t *Tree) ForRuntime(group string) string { return "/" + filepath.Join(t.root, group) }
 
 // file returns the path of a group's file of a controller.
 func (t *Tree) file(controller, group, name string) string {
