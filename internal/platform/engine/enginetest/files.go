@@ -254,11 +254,9 @@ func wholeForMemory(s *suite, t *testing.T) {
 			spec := s.spec(t, sh("web", `sleep 1000 & "$MEMBER" hog 300; `+after))
 			spec.Limits.Memory = 64 << 20
 			id := s.start(t, spec)
-			f := s.follow(t, id, 0)
-			if e := f.event(initproto.EventExited); !e.OOM {
-				t.Errorf("exited: %+v", e)
-			}
-			f.end()
+			// Not the event: while the memory of the killed process is not free yet, the kernel may kill
+			// ingot-init too, and then the engine reports the reason.
+			s.follow(t, id, 0).end()
 			if x := s.awaitGone(t, id).State.Exit; x == nil || !x.OOM || !strings.Contains(x.Description, "out of memory") {
 				t.Errorf("exit: %+v", x)
 			}
