@@ -238,6 +238,7 @@ var sick = map[string][]figure{
 	"IngotPanics":          {{`ingot_panics_total{part="build"}`, 1, 2}},
 	"IngotFileDescriptors": {{`process_open_fds`, 10, 900}, {`process_max_fds`, 1000, 1000}},
 	"IngotSpansLost":       {{`ingot_trace_spans_total{result="dropped"}`, 0, 10}},
+	"IngotMemoryShort":     {{`ingot_pressure_seconds_total{resource="memory",waiting="full"}`, 0, 100}},
 	"IngotDiskLow":         {{`ingot_disk_free_bytes`, 900, 150}, {`ingot_disk_reserve_bytes`, 100, 100}},
 	"IngotDiskFull":        {{`ingot_disk_free_bytes`, 900, 50}, {`ingot_disk_reserve_bytes`, 100, 100}},
 	"IngotBackupOld": {{`ingot_backup_last_success_timestamp_seconds`, 0,

@@ -136,11 +136,18 @@ func (g *group) kill() {
 const limitPause = time.Second
 
 // watchLimits returns when to call killExceeded; nil if it is not needed. Version 2 kills
-// the processes of a group together; version 1 kills the largest, and the rest would live on
-// without it.
+// the processes of a member's group together; version 1 kills the largest, and the rest would live on
+// without it. A single member has the group of its instance, with ingot-init in it, which is to report
+// the end: with version 2 it kills the others itself. Version 1 would have to be asked every second, in
+// every instance.
 func (h *host) watchLimits() <-chan time.Time {
 	for _, g := range h.groups {
-		if g != nil && g.limit > 0 && !g.v2 && g.dir != "" {
+		switch {
+		case g == nil && h.first && strings.HasSuffix(h.oom.file, v2Events):
+			if killed, err := h.oom.watch(); err == nil {
+				return killed
+			}
+		case g != nil && g.limit > 0 && !g.v2 && g.dir != "":
 			return time.NewTicker(limitPause).C
 		}
 	}
@@ -148,7 +155,11 @@ func (h *host) watchLimits() <-chan time.Time {
 }
 
 // killExceeded kills the rest of the members of which the kernel has killed a process.
-func (h *host) killExceeded() {
+func (h *host) killExceeded(members []int) {
+	if h.oom.watched {
+		h.killAll(members)
+		return
+	}
 	for _, g := range h.groups {
 		if g == nil || g.limit == 0 || g.v2 {
 			continue

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 const prSetChildSubreaper = 36
@@ -130,10 +131,15 @@ func parentOf(pid string) (parent int, ok bool) {
 	return parent, err == nil
 }
 
+// v2Events is the file of version 2 with the counts of a group.
+const v2Events = "/memory.events"
+
 // oomCounter counts the OOM kills in the control group, if that file is visible.
 type oomCounter struct {
 	file string
 	seen int64
+	// watched means that every kill ends the instance: see watch.
+	watched bool
 }
 
 func newOOMCounter(first bool) oomCounter {
@@ -156,7 +162,7 @@ func findOOMCounter(root, groups string, first bool) oomCounter {
 		var mount, name string
 		switch {
 		case fields[1] == "": // version 2
-			mount, name = root, "/memory.events"
+			mount, name = root, v2Events
 		case strings.Contains(","+fields[1]+",", ",memory,"):
 			mount, name = root+"/memory", "/memory.oom_control"
 		default:
@@ -190,6 +196,53 @@ func (h *host) outOfMemory() bool {
 	return true
 }
 
+// watchPause limits how often the counter is read: while memory is short, the kernel counts much else in
+// the same file.
+const watchPause = 100 * time.Millisecond
+
+// watch sends a value when the kernel has killed a process of the instance: version 2 lets a file of
+// counts be waited for. It needs a descriptor and no thread; inotify would use up what the owner of all
+// instances may have.
+func (c *oomCounter) watch() (<-chan time.Time, error) {
+	f, err := os.Open(c.file)
+	if err != nil {
+		return nil, err
+	}
+	epoll, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, errors.Join(os.NewSyscallError("epoll_create1", err), f.Close())
+	}
+	err = syscall.EpollCtl(epoll, syscall.EPOLL_CTL_ADD, int(f.Fd()), &syscall.EpollEvent{Events: syscall.EPOLLPRI})
+	if err == nil {
+		err = syscall.SetNonblock(epoll, true) // so that the runtime waits for it
+	}
+	if err != nil {
+		return nil, errors.Join(os.NewSyscallError("epoll_ctl", err), syscall.Close(epoll), f.Close())
+	}
+	waiter, err := os.NewFile(uintptr(epoll), "epoll").SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	c.watched = true
+	killed, last := make(chan time.Time, 1), c.seen
+	go func() {
+		events := make([]syscall.EpollEvent, 1)
+		for waiter.Read(func(fd uintptr) bool {
+			n, _ := syscall.EpollWait(int(fd), events, 0)
+			return n > 0
+		}) == nil {
+			content := make([]byte, 512)
+			n, _ := f.ReadAt(content, 0) // reading is what makes the kernel report the next change
+			if kills, err := parseKills(string(content[:n])); err == nil && kills > last {
+				last = kills
+				killed <- time.Now()
+			}
+			time.Sleep(watchPause)
+		}
+	}()
+	return killed, nil
+}
+
 var errNoCounter = errors.New("no counter")
 
 func (c oomCounter) read() (int64, error) {
@@ -200,7 +253,11 @@ func (c oomCounter) read() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(string(content)) {
+	return parseKills(string(content))
+}
+
+func parseKills(content string) (int64, error) {
+	for line := range strings.Lines(content) {
 		if value, ok := strings.CutPrefix(line, "oom_kill "); ok {
 			return strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 		}

@@ -120,7 +120,7 @@ func (s *supervisor) run() int {
 			s.host.killAll(s.pids)
 			s.reap()
 		case <-watch:
-			s.host.killExceeded()
+			s.host.killExceeded(s.pids)
 		}
 	}
 	close(s.over)
@@ -253,8 +253,9 @@ func (s *supervisor) exitOf(i int, status syscall.WaitStatus) exit {
 	if status.Signaled() {
 		x.status, x.signaled = 128+int(status.Signal()), true
 	}
-	// A shell exits with the status of its killed child.
-	if i == none || x.status != 128+int(syscall.SIGKILL) {
+	// A shell exits with the status of its killed child. Another status says nothing where the count
+	// may be of a kill long ago.
+	if i == none || x.status == 0 || x.status != 128+int(syscall.SIGKILL) && !s.host.oom.watched {
 		return x
 	}
 	if g := s.host.groups[i]; g != nil {

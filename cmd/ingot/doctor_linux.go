@@ -15,6 +15,7 @@ import (
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/engine/container"
 	"ingot/internal/platform/engine/kubernetes"
+	"ingot/internal/server/pressure"
 	"ingot/internal/system"
 )
 
@@ -31,7 +32,24 @@ func (p *process) machine(ctx context.Context, o core.DoctorOptions) []core.Find
 	findings = append(findings, programs(p.getenv("INGOT_PROGRAMS"))...)
 	findings = append(findings, withVersion(ctx, tools())...)
 	findings = append(findings, checkRuntimes(ctx)...)
-	return append(findings, p.engine(ctx))
+	findings = append(findings, p.engine(ctx))
+	return append(findings, memoryPressure(pressure.Machine())...)
+}
+
+// memoryPressure says how much the machine's programs wait for memory, if its kernel measures it.
+func memoryPressure(all []pressure.Stall) []core.Finding {
+	for _, s := range all {
+		if s.Resource != "memory" {
+			continue
+		}
+		f := core.Finding{Name: "memory pressure", State: core.FindingOK,
+			Found: fmt.Sprintf("programs waited for memory during %.1f %% of the last minute", s.Full)}
+		if s.Short {
+			f.State, f.Get = core.FindingWarn, pressure.Advice
+		}
+		return []core.Finding{f}
+	}
+	return nil
 }
 
 // cluster checks a cluster with the configuration that a server would have.

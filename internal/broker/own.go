@@ -43,10 +43,11 @@ type ownServers struct {
 	disk   func(i *instance) int64 // the size of the disk
 	log    *slog.Logger
 
-	probed     sync.Once
-	disks      *ownserver.Disks // nil if disks cannot be made
-	noGroups   error            // why servers are in no group
-	templating sync.Mutex
+	probed      sync.Once
+	disks       *ownserver.Disks // nil if disks cannot be made
+	noGroups    error            // why servers are in no group
+	unthrottled sync.Once        // logs that disks have no limit
+	templating  sync.Mutex
 
 	mu      sync.Mutex
 	running map[string]*ownServer // by instance id

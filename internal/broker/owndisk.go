@@ -51,6 +51,10 @@ func (o *ownServers) probe(ctx context.Context) {
 		group, o.noGroups = cgroup.Make(o.config.groupParent(), together, "probe", plan{memory: gib, connections: 1,
 			cores: 1}.limits())
 		if o.noGroups == nil {
+			if group.Lacks != nil {
+				o.log.Warn("database servers may use all processors, so that they slow down the platform's own database",
+					"reason", group.Lacks)
+			}
 			o.noGroups = group.Remove()
 		}
 		o.disks, why = ownserver.ProbeDisks(ctx, o.dir)
@@ -73,7 +77,9 @@ func (o *ownServers) throttle(i *instance, group *cgroup.Group) {
 		return
 	}
 	if err := group.LimitDisk(point, 5*writes, writes); err != nil {
-		o.log.Warn("what a database server reads and writes in a second is not limited", "instance", i.ID, "reason", err)
+		o.unthrottled.Do(func() {
+			o.log.Warn("what database servers read and write in a second is not limited", "reason", err)
+		})
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"ingot/internal/server/diskspace"
 	"ingot/internal/server/front"
 	"ingot/internal/server/health"
+	"ingot/internal/server/pressure"
 )
 
 // frontend is what answers requests: listeners, route tables, health checks and
@@ -74,7 +75,8 @@ func (b *frontend) serveApps(p *router.Proxy) {
 func newFrontend(domain string, log *slog.Logger) *frontend {
 	b := &frontend{health: &health.Readiness{}, registry: health.NewRegistry()}
 	b.metrics, b.databases = web.NewMetrics(b.registry), databases.NewMetrics()
-	b.registry.MustRegister(health.Recovering{Collector: b.health}, health.Recovering{Collector: b.databases})
+	b.registry.MustRegister(health.Recovering{Collector: b.health}, health.Recovering{Collector: b.databases},
+		health.Recovering{Collector: pressure.Metrics{}})
 	starting := web.NewMux(web.FormatV3, log, b.metrics)
 	health.Routes(starting, b.health)
 	b.front = &front.Front{Domain: domain, Log: log, Health: starting}

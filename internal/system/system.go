@@ -47,6 +47,7 @@ import (
 	"ingot/internal/server/front"
 	"ingot/internal/server/health"
 	"ingot/internal/server/installation"
+	"ingot/internal/server/pressure"
 	"ingot/internal/server/report"
 	"ingot/internal/server/steps"
 )
@@ -314,7 +315,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 		b.registry.MustRegister(health.Recovering{Collector: c})
 	}
 	b.disk.OnLow(r.cleaner.LowDisk)
-	if err := s.steps.Run(ctx, b.disk); err != nil {
+	if err := s.steps.Run(ctx, background.NewGroup(b.disk, pressure.Warnings(s.config.Log))); err != nil {
 		return nil, err
 	}
 	if err := r.store.Update(ctx, r.ensureDefaults); err != nil {
@@ -533,6 +534,6 @@ func (s *System) report(b *frontend, r *runtime) report.Source {
 			return report.Engine{Name: e.Name, Isolated: e.Isolated, Detail: e.Detail, Held: e.Held}
 		},
 		Database: b.databases.Platform, LastBackup: s.lastBackup, Servers: r.cluster.List, Disk: b.disk,
-		Certificates: b.secure.inUse, Registry: b.registry,
+		Certificates: b.secure.inUse, Pressure: pressure.Machine, Registry: b.registry,
 	}
 }

@@ -1,13 +1,17 @@
-// Package cgroup limits the memory, processes and processor time of the servers that
-// Ingot runs for services, with the control groups of the kernel, version 1 or 2.
+// Package cgroup owns the control groups of this machine, version 2 or 1: those of app instances, which
+// the container engine's runtime creates, and those of the servers that Ingot runs for services. It
+// finds the hierarchies, and creates, limits, reads and removes groups; nothing else does.
 //
-//	/ingot-<hash>-services      all servers of a data directory: their weight together
-//	/ingot-<hash>-services/ID   one server: its limits
+//	ingot.slice                     with systemd and version 2; otherwise all are at the top
+//	├── ingot-<hash>                instances of a data directory
+//	│   └── ID                      one instance: its limits
+//	│       └── init, member-N, ssh only of an instance with sidecars: see engine/container
+//	└── ingot-<hash>-services       database servers of a data directory: their weight together
+//	    └── ID                      one server: its limits
 //
-// With systemd and version 2, both are below ingot.slice, beside the groups of apps.
+// With version 2 a group either has processes or passes controllers on to groups below, never both.
 //
-// Creating groups needs root. The container engine only asks where groups belong: the runtime
-// creates its own.
+// Creating groups needs root, or a group that was delegated to the user (Find).
 //
-// Imports: the standard library only.
+// Imports: base/background, base/mounts.
 package cgroup

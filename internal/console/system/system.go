@@ -47,6 +47,12 @@ type systemData struct {
 		Waiting int64  `json:"waiting"`
 		Working int64  `json:"working"`
 	} `json:"queues"`
+	Pressure []struct {
+		Resource string  `json:"resource"`
+		Some     float64 `json:"some"`
+		Full     float64 `json:"full"`
+		Short    bool    `json:"short"`
+	} `json:"pressure"`
 	Certificates []certificate `json:"certificates"`
 	Backup       *struct {
 		Attempted time.Time  `json:"attempted_at"`

@@ -5,6 +5,6 @@
 // out.
 //
 // Imports: base/db, base/version, base/web, server/cluster, server/diskspace,
-// server/health, server/installation,
+// server/health, server/installation, server/pressure,
 // github.com/prometheus/client_golang/prometheus.
 package report

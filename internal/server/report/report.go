@@ -18,6 +18,7 @@ import (
 	"ingot/internal/server/diskspace"
 	"ingot/internal/server/health"
 	"ingot/internal/server/installation"
+	"ingot/internal/server/pressure"
 )
 
 // Report is what operators ask first about a server.
@@ -31,6 +32,8 @@ type Report struct {
 	Queues       []Queue       `json:"queues"`
 	Certificates []Certificate `json:"certificates"`
 	Backup       *Backup       `json:"backup"` // nil if there was none
+	// Pressure is how much the machine's programs wait; empty if its kernel does not measure it.
+	Pressure []pressure.Stall `json:"pressure"`
 }
 
 // Part is a part of the server; one that is degraded is not ready.
@@ -102,6 +105,7 @@ type Source struct {
 	Servers      func() []cluster.Server
 	Disk         *diskspace.Guard
 	Certificates func() []Certificate
+	Pressure     func() []pressure.Stall
 	// Registry has the metrics of the server.
 	Registry *prometheus.Registry
 }
@@ -124,7 +128,8 @@ func (s Source) read(ctx context.Context) Report {
 	state, free := s.Disk.State()
 	all := Report{
 		Version: version.Version, Parts: []Part{}, Certificates: s.Certificates(), Engine: s.Engine(),
-		Disk: Disk{s.Disk.Size(), free, s.Disk.Reserve(), state.String()},
+		Disk:     Disk{s.Disk.Size(), free, s.Disk.Reserve(), state.String()},
+		Pressure: slices.Concat([]pressure.Stall{}, s.Pressure()),
 	}
 	if d := s.Database(); d != nil {
 		all.Database.Kind = d.Dialect().String()

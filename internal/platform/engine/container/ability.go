@@ -47,6 +47,14 @@ func (e *Engine) able(ctx context.Context) error {
 	} else {
 		detail += "; instances cannot connect to the outside"
 	}
+	if e.groups.V2 {
+		detail += "; control groups of version 2"
+	} else {
+		detail += "; control groups of version 1"
+	}
+	if !e.groups.DiskWeights() {
+		detail += ", without weights of disks"
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.about.Detail = detail

@@ -78,6 +78,7 @@ type bundleOf struct {
 	limits   engine.Limits
 	// countsSwap reports whether the machine can limit memory and swap together.
 	countsSwap bool
+	unified    map[string]string // files of control groups of version 2, beside the limits
 	binds      []specs.Mount
 	control    string
 	writable   bool // the root file system
@@ -93,7 +94,7 @@ func bind(source, inside string, options ...string) specs.Mount {
 // spec returns the OCI specification of an instance.
 func (b bundleOf) spec() *specs.Spec {
 	ids := []specs.LinuxIDMapping{{ContainerID: 0, HostID: b.base, Size: idRange}}
-	shares, pids := uint64(b.limits.CPU), int64(b.limits.PIDs+pidsOfInit)
+	pids := int64(b.limits.PIDs + pidsOfInit)
 	mounts := []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755",
@@ -135,8 +136,9 @@ func (b bundleOf) spec() *specs.Spec {
 				{Type: specs.CgroupNamespace},
 			},
 			Resources: &specs.LinuxResources{
+				Unified: b.unified,
 				Memory:  b.memory(),
-				CPU:     &specs.LinuxCPU{Shares: &shares},
+				CPU:     b.cpu(),
 				Pids:    &specs.LinuxPids{Limit: &pids},
 				Devices: []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}},
 			},
@@ -166,6 +168,15 @@ func (b bundleOf) memory() *specs.LinuxMemory {
 	}
 	never := uint64(0)
 	return &specs.LinuxMemory{Limit: &limit, Swappiness: &never}
+}
+
+// cpu limits the share of the processors, unless unified has it.
+func (b bundleOf) cpu() *specs.LinuxCPU {
+	if b.unified != nil {
+		return nil
+	}
+	shares := uint64(b.limits.CPU)
+	return &specs.LinuxCPU{Shares: &shares}
 }
 
 func rlimits(l engine.Limits) []specs.POSIXRlimit {

@@ -63,7 +63,8 @@ func TestEngine(t *testing.T) {
 			t.Helper()
 			return leftovers(t, dir)
 		},
-		Many: 10,
+		Many:  10,
+		Whole: version2(),
 	})
 }
 

@@ -25,6 +25,8 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/filelock"
+	"ingot/internal/base/cgroup"
+	"ingot/internal/base/datadir"
 	"ingot/internal/base/keyed"
 	"ingot/internal/base/loopdisk"
 	"ingot/internal/platform/engine"
@@ -59,7 +61,7 @@ type Engine struct {
 	lock   *os.File
 	runc   *runtimeOCI
 	host   *hostFiles // the host's programs
-	groups cgroups
+	groups *cgroup.Tree
 	net    *network.Network
 	layers *layers
 	users  *users
@@ -172,7 +174,7 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if e.lock, err = lockDir(root); err != nil {
 		return nil, err
 	}
-	if e.groups, err = findCgroups(); err != nil {
+	if e.groups, err = findGroups(); err != nil {
 		return nil, err
 	}
 	if e.watch, err = newWatch(); err != nil {
@@ -213,6 +215,12 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	}
 	return e, nil
 }
+
+// findGroups finds the control groups for the runtime, which needs these controllers of version 1.
+func findGroups() (*cgroup.Tree, error) { return cgroup.Find("", "cpuacct", "devices") }
+
+// groupOf returns the control group of an instance.
+func (e *Engine) groupOf(id string) string { return e.groups.Path(e.group, id) }
 
 // makeRoot creates the root file system that containers share.
 func (e *Engine) makeRoot(initPath, sftp string) error {
@@ -379,7 +387,7 @@ func (e *Engine) present(in *instance) engine.Instance {
 	m := in.dir.Meta()
 	state := in.dir.State()
 	if !runs {
-		e.explainEnd(&state, e.groupOf(m.ID))
+		e.explainEnd(&state, in)
 	}
 	return engine.Instance{
 		ID: m.ID, Labels: m.Labels, State: state, Running: runs, Created: m.Created, Ports: m.Ports,
@@ -388,13 +396,14 @@ func (e *Engine) present(in *instance) engine.Instance {
 }
 
 // explainEnd adds the kernel's OOM count to the exit of an instance. ingot-init may not
-// have seen the count of its own group, or was killed before it could report it.
-func (e *Engine) explainEnd(state *initproto.State, group string) {
+// have seen the count of its own group, or was killed before it could report it. It always sees
+// those of its members.
+func (e *Engine) explainEnd(state *initproto.State, in *instance) {
 	killed := 128 + int(syscall.SIGKILL)
-	if x := state.Exit; x != nil && (x.OOM || x.Stopped || x.Status != killed) {
+	if x := state.Exit; x != nil && (x.OOM || x.Stopped || x.Status != killed || in.hasMemberGroups()) {
 		return
 	}
-	kills, err := e.groups.oomKills(group)
+	kills, err := e.groups.OOMKills(e.groupOf(in.dir.ID()))
 	if err != nil || kills == 0 {
 		return
 	}
@@ -436,9 +445,9 @@ func (e *Engine) Usage(ctx context.Context, id string) (engine.Usage, error) {
 	group := e.groupOf(id)
 	u := engine.Usage{Time: time.Now(), MemoryLimit: in.dir.Meta().Limits.Memory}
 	var errs [4]error
-	u.CPUTime, errs[0] = e.groups.cpu(group)
-	u.Memory, errs[1] = e.groups.memory(group)
-	u.OOMKills, errs[2] = e.groups.oomKills(group)
+	u.CPUTime, errs[0] = e.groups.CPU(group)
+	u.Memory, errs[1] = e.groups.Memory(group)
+	u.OOMKills, errs[2] = e.groups.OOMKills(group)
 	u.Disk, errs[3] = e.diskUse(ctx, in)
 	for i, err := range errs {
 		// After a reboot the groups do not exist any more.
@@ -519,7 +528,7 @@ func (e *Engine) dismantle(ctx context.Context) error {
 	if e.net != nil {
 		errs = append(errs, e.net.Remove())
 	}
-	errs = append(errs, e.groups.remove(ctx, e.group))
+	errs = append(errs, e.groups.Remove(ctx, e.group))
 	if err := unmountBelow(e.run); err != nil {
 		return errors.Join(append(errs, err)...)
 	}

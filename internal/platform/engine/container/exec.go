@@ -52,7 +52,7 @@ func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (_ e
 	if in.hasMemberGroups() {
 		p.move = func(pid int) {
 			// It may have ended. Otherwise it stays with ingot-init, within the instance too.
-			_ = e.groups.moveTo(filepath.Join(e.groupOf(id), execGroup), pid)
+			_ = moveTo(e.groups, filepath.Join(e.groupOf(id), execGroup), pid)
 		}
 	}
 	if err := e.execute(ctx, p, in, r); err != nil {

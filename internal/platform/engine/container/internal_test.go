@@ -3,13 +3,6 @@
 package container
 
 import (
-	"context"
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -67,42 +60,3 @@ func TestLastOfEach(t *testing.T) {
 
 // Degrade makes an engine do without what some machines lack.
 func Degrade(e *Engine) { e.sharing = false }
-
-// TestRemoveGroups removes groups of which one is in use: the others are gone.
-func TestRemoveGroups(t *testing.T) {
-	t.Parallel()
-	c, err := findCgroups()
-	if err != nil {
-		t.Skip(err)
-	}
-	group := fmt.Sprintf("ingot-test-remove-%d", os.Getpid())
-	all := []string{"a", "b", "c"}
-	for _, name := range all {
-		if err := os.MkdirAll(c.file("pids", filepath.Join(group, name), ""), 0o755); err != nil {
-			t.Skip("control groups need root:", err)
-		}
-	}
-	cmd := exec.CommandContext(t.Context(), "sleep", "10000")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it has not ended by itself
-		_ = cmd.Wait()         // killed
-		if err := c.remove(context.Background(), group); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := os.WriteFile(c.file("pids", filepath.Join(group, "a"), "cgroup.procs"),
-		[]byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := c.remove(ctx, group); err == nil || !strings.Contains(err.Error(), group+"/a") {
-		t.Errorf("got %v, want an error about a", err)
-	}
-	if left := c.children(group); !slices.Equal(left, all[:1]) {
-		t.Errorf("%v are left, want a", left)
-	}
-}

@@ -5,14 +5,13 @@ package container
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/cgroup"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
 	"ingot/internal/platform/instance/initproto"
@@ -38,6 +37,9 @@ const (
 	firstDescriptor = 3
 )
 
+// memberControllers are those of the members' groups. Version 2 has no cpuacct.
+var memberControllers = []string{"memory", "cpu", "cpuacct"}
+
 // memberGroups are the control groups of an instance that is being started.
 type memberGroups struct {
 	of    []*initproto.Group
@@ -59,18 +61,8 @@ func (g *memberGroups) apply(members []initproto.Member) {
 	}
 }
 
-// trees returns the mount points of the controllers that members have groups in.
-func (c cgroups) trees() []string {
-	if c.unified != "" {
-		return []string{c.unified}
-	}
-	trees := []string{c.controllers["memory"], c.controllers["cpu"], c.controllers["cpuacct"]}
-	slices.Sort(trees)
-	return slices.Compact(trees) // cpu and cpuacct are usually one
-}
-
 // prepareMembers creates the groups of the members, if the instance needs any.
-func (c cgroups) prepareMembers(group string, s engine.Spec) (*memberGroups, error) {
+func prepareMembers(t *cgroup.Tree, group string, s engine.Spec) (*memberGroups, error) {
 	g := &memberGroups{}
 	if len(s.Launch.Members) < 2 && !s.LimitsMembers() {
 		return g, nil
@@ -79,22 +71,19 @@ func (c cgroups) prepareMembers(group string, s engine.Spec) (*memberGroups, err
 		g.close()
 		return &memberGroups{}, fmt.Errorf("control groups of the members: %w", err)
 	}
-	for _, tree := range c.trees() {
-		if err := os.MkdirAll(filepath.Join(tree, group, execGroup), //nolint:gosec // as runc creates them
-			0o755); err != nil {
-			return fail(err)
-		}
+	if _, err := t.Create(filepath.Join(group, execGroup), memberControllers...); err != nil {
+		return fail(err)
 	}
-	if err := c.checkHierarchy(group); err != nil {
+	if err := t.CheckHierarchy(group); err != nil {
 		return fail(err)
 	}
 	for i := range s.Launch.Members {
 		one := &initproto.Group{Name: memberGroup + strconv.Itoa(i)}
-		for _, tree := range c.trees() {
-			dir := filepath.Join(tree, group, one.Name)
-			if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // as runc creates them
-				return fail(err)
-			}
+		dirs, err := t.Create(filepath.Join(group, one.Name), memberControllers...)
+		if err != nil {
+			return fail(err)
+		}
+		for _, dir := range dirs {
 			f, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
 			if err != nil {
 				return fail(err)
@@ -107,96 +96,35 @@ func (c cgroups) prepareMembers(group string, s engine.Spec) (*memberGroups, err
 	return g, nil
 }
 
-// checkHierarchy reports whether memory of the groups below a group counts for it: kernels
-// before 5.11 let version 1 do without.
-func (c cgroups) checkHierarchy(group string) error {
-	if c.unified != "" {
-		return nil
-	}
-	used, err := c.read("memory", group, "memory.use_hierarchy")
-	if err == nil && used != "1" {
-		return errors.New("memory.use_hierarchy is off: memory of a member would not count for its instance")
-	}
-	return nil
-}
-
 // limitMembers sets the limits of the members' groups, after the container was created and
 // before its first process is released. A member without a limit of its own gets that of
-// the instance, because programs look for a limit in their own group only.
-func (c cgroups) limitMembers(group string, first int, s engine.Spec, limits engine.Limits) error {
-	if c.unified != "" {
-		// A group with controllers for those below has no processes of its own.
-		if err := c.moveTo(filepath.Join(group, initGroup), first); err != nil {
+// the instance, because programs look for a limit in their own group only. Whatever limit was
+// reached, the kernel kills a member as a whole and leaves the others.
+func limitMembers(t *cgroup.Tree, group string, first int, s engine.Spec, limits engine.Limits) error {
+	if t.V2 {
+		if err := moveTo(t, filepath.Join(group, initGroup), first); err != nil {
 			return err
 		}
-		if err := c.write("", group, "cgroup.subtree_control", "+cpu +memory"); err != nil {
+		if err := t.PassOn(group, "cpu", "memory"); err != nil {
 			return err
 		}
 	}
 	for i, m := range s.Launch.Members {
-		own := filepath.Join(group, memberGroup+strconv.Itoa(i))
-		limit := limits.Memory
-		if m.Memory > 0 {
-			limit = min(limit, m.Memory)
-		}
-		if err := c.limitMember(own, limit, m.Memory > 0, m.CPUWeight); err != nil {
+		l := cgroup.Limits{Memory: min(limits.Memory, cmp.Or(m.Memory, limits.Memory)), Whole: true,
+			Weight: cmp.Or(m.CPUWeight, initproto.DefaultCPUWeight)}
+		if err := t.Limit(filepath.Join(group, memberGroup+strconv.Itoa(i)), l); err != nil {
 			return fmt.Errorf("limits of %s: %w", m.Name, err)
 		}
 	}
 	return nil
 }
 
-// limitMember sets the limits of one group and checks that they are in force.
-func (c cgroups) limitMember(group string, limit int64, enforced bool, weight int) error {
-	weight = cmp.Or(weight, initproto.DefaultCPUWeight)
-	bytes := strconv.FormatInt(limit, 10)
-	var errs []error
-	if c.unified != "" {
-		errs = append(errs, c.write("", group, "memory.max", bytes), c.write("", group, "cpu.weight", strconv.Itoa(weight)))
-		if _, err := os.Lstat(c.file("memory", group, "memory.swap.max")); err == nil {
-			errs = append(errs, c.write("", group, "memory.swap.max", "0"))
-		}
-		if enforced {
-			errs = append(errs, c.write("", group, "memory.oom.group", "1")) // all of it or nothing
-		}
-	} else {
-		errs = append(errs, c.write("memory", group, "memory.limit_in_bytes", bytes),
-			c.write("cpu", group, "cpu.shares", strconv.Itoa(max(2, weight*defaultShares/initproto.DefaultCPUWeight))))
-		if c.countsSwap() {
-			errs = append(errs, c.write("memory", group, "memory.memsw.limit_in_bytes", bytes))
-		} else {
-			errs = append(errs, c.write("memory", group, "memory.swappiness", "0"))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	found, err := c.memoryLimit(group)
-	if err != nil {
-		return err
-	}
-	if page := int64(os.Getpagesize()); found != limit/page*page {
-		return fmt.Errorf("its memory limit is %d instead of %d", found, limit)
-	}
-	return c.checkSwap(group, found)
-}
-
-func (c cgroups) write(controller, group, name, value string) error {
-	return os.WriteFile(c.file(controller, group, name), []byte(value), 0)
-}
-
 // moveTo moves a process into a group, which is created.
-func (c cgroups) moveTo(group string, pid int) error {
-	for _, tree := range c.trees() {
-		dir := filepath.Join(tree, group)
-		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as runc creates them
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
-			return err
-		}
+func moveTo(t *cgroup.Tree, group string, pid int) error {
+	if _, err := t.Create(group, memberControllers...); err != nil {
+		return err
 	}
-	return nil
+	return t.Move(group, pid, memberControllers...)
 }
 
 // hasMemberGroups reports whether the members of an instance have groups of their own. Those
@@ -209,7 +137,7 @@ func (in *instance) hasMemberGroups() bool {
 // setGroups creates the control groups of members. If no member needs one, the instance can
 // also do without: its members' usage is then measured by their processes.
 func (e *Engine) setGroups(s engine.Spec) (*memberGroups, error) {
-	g, err := e.groups.prepareMembers(e.groupOf(s.ID), s)
+	g, err := prepareMembers(e.groups, e.groupOf(s.ID), s)
 	if err != nil && !s.LimitsMembers() {
 		e.log.Warn("members of an instance share its control group", "instance", s.ID, "err", err)
 		return g, nil
@@ -222,7 +150,7 @@ func (e *Engine) limitGroups(in *instance, g *memberGroups, s engine.Spec, limit
 	if g.of == nil {
 		return nil
 	}
-	err := e.groups.limitMembers(e.groupOf(s.ID), in.Init.PID, s, limits)
+	err := limitMembers(e.groups, e.groupOf(s.ID), in.Init.PID, s, limits)
 	if err != nil && !s.LimitsMembers() {
 		e.log.Warn("members of an instance share its control group", "instance", s.ID, "err", err)
 		g.of = nil
@@ -243,8 +171,8 @@ func (e *Engine) memberUsage(_ context.Context, in *instance, all engine.Usage) 
 		for i := range list {
 			group := filepath.Join(e.groupOf(in.dir.ID()), launch[i].Group.Name)
 			// They are gone with the instance, or after a reboot.
-			list[i].CPUTime, _ = e.groups.cpu(group)
-			list[i].Memory, _ = e.groups.memory(group)
+			list[i].CPUTime, _ = e.groups.CPU(group)
+			list[i].Memory, _ = e.groups.Memory(group)
 		}
 	case in.runs():
 		table, err := local.Processes()

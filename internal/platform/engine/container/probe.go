@@ -4,6 +4,7 @@ package container
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -253,17 +254,10 @@ func (e *Engine) try(ctx context.Context) (err error) {
 // that was silently skipped.
 func (e *Engine) limited(id string) error {
 	group := e.groupOf(id)
-	limit, err := e.groups.memoryLimit(group)
-	if err != nil {
-		return fmt.Errorf("memory limit: %w", err)
-	}
-	if limit != trialMemory {
-		return fmt.Errorf("its memory limit is %d instead of %d", limit, trialMemory)
-	}
-	if err := e.groups.checkSwap(group, limit); err != nil {
+	if err := e.groups.CheckMemory(group, trialMemory); err != nil {
 		return err
 	}
-	pids, err := e.groups.pidsLimit(group)
+	pids, err := e.groups.Processes(group)
 	if err != nil {
 		return fmt.Errorf("limit of processes: %w", err)
 	}
@@ -363,14 +357,14 @@ func runIn(flags uintptr) error {
 }
 
 func tryGroups() error {
-	c, err := findCgroups()
+	t, err := findGroups()
 	if err != nil {
 		return err
 	}
 	// Not the process's number: a group that a killed process left would have that name too.
-	dir, err := os.MkdirTemp(c.file("memory", "", ""), "ingot-try-*")
-	if err != nil {
+	name := "ingot-try-" + rand.Text()
+	if _, err := t.Create(name, "memory"); err != nil {
 		return err
 	}
-	return os.Remove(dir)
+	return t.Remove(context.Background(), name)
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/cgroup"
 	"ingot/internal/base/mounts"
 	"ingot/internal/platform/engine/container/network"
 	"ingot/internal/platform/engine/local"
@@ -74,7 +75,7 @@ func (e *Engine) takeDown(ctx context.Context, id, path string, in *instance) (h
 			func() error { return errors.Join(e.net.Disconnect(in.Addr), e.net.Admit(in.Addr, nil)) })
 	}
 	if alive == nil {
-		wg.Try("engine remove", &errs[1], func() error { return e.groups.remove(ctx, group) })
+		wg.Try("engine remove", &errs[1], func() error { return e.groups.Remove(ctx, group) })
 	}
 	wg.Try("engine remove", &errs[2], func() (err error) {
 		held, err = e.unmountAll(ctx, id, path, alive == nil)
@@ -114,7 +115,7 @@ func (e *Engine) kill(ctx context.Context, group string, in *instance) error {
 			}
 		}
 	}
-	return errors.Join(append(errs, e.groups.empty(ctx, group))...)
+	return errors.Join(append(errs, e.groups.Kill(ctx, group))...)
 }
 
 // unmountAll removes an instance's mounts. With wait it also waits for its loop device; held says
@@ -184,7 +185,7 @@ func (e *Engine) clearStrays(ctx context.Context) error {
 			strays[f.Name()] = true
 		}
 	}
-	for _, name := range e.groups.children(e.group) {
+	for _, name := range e.groups.Children(e.group) {
 		strays[name] = true
 	}
 	var errs []error
@@ -200,13 +201,13 @@ func (e *Engine) clearStrays(ctx context.Context) error {
 }
 
 // removeOrphans removes what is left of engines whose root is gone.
-func removeOrphans(ctx context.Context, groups cgroups) error {
+func removeOrphans(ctx context.Context, groups *cgroup.Tree) error {
 	return network.RemoveOrphans(func(hash string) (bool, error) {
 		name := namePrefix + hash
-		if len(groups.children(name)) > 0 {
+		if len(groups.Children(name)) > 0 {
 			return true, nil
 		}
-		err := groups.remove(ctx, name)
+		err := groups.Remove(ctx, name)
 		run := filepath.Join(runDir, name)
 		if busy := unmountBelow(run); busy != nil {
 			return false, errors.Join(err, busy)

@@ -395,8 +395,9 @@ func (e *Engine) writeBundle(in *instance, limits engine.Limits) error {
 		e.log.Warn("updating the host's files for instances failed", "error", err)
 	}
 	b := bundleOf{
-		rootfs: e.host.root, hostname: name, cgroup: "/" + e.groupOf(id),
-		base: in.Base, limits: limits, countsSwap: e.groups.countsSwap(), control: in.dir.Control(),
+		rootfs: e.host.root, hostname: name, cgroup: e.groups.ForRuntime(e.groupOf(id)),
+		base: in.Base, limits: limits, countsSwap: e.groups.CountsSwap(),
+		unified: e.groups.ForInstance(limits.Memory, limits.CPU), control: in.dir.Control(),
 	}
 	if in.Image != nil {
 		b.rootfs, b.writable = filepath.Join(bundle, imageRoot), true

@@ -29,6 +29,9 @@ type Options struct {
 	// OpenNetwork means that instances can reach each other, because this machine's network
 	// does not enforce policies.
 	OpenNetwork bool
+	// Whole means that an instance ends as a whole when the kernel kills one of its processes because
+	// memory ran out.
+	Whole bool
 	// Many is the number of concurrent instances in the test of that; 20 if 0.
 	Many int
 }

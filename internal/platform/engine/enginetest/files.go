@@ -26,6 +26,7 @@ var fileCases = []testCase{
 	{name: "Memory", needs: isolated, test: memory},
 	{name: "KilledFirst", test: killedFirst},
 	{name: "LostForMemory", needs: isolated, test: lostForMemory},
+	{name: "WholeForMemory", needs: isolated, test: wholeForMemory},
 	{name: "Placement", test: placement},
 	{name: "Processes", needs: func(d engine.Description) bool { return d.HardProcesses }, test: processes},
 	{name: "Disk", needs: func(d engine.Description) bool { return d.HardDisk }, test: disk},
@@ -227,6 +228,9 @@ func killedFirst(s *suite, t *testing.T) {
 // lostForMemory: when ingot-init itself is killed, the kernel's count shows whether memory
 // was the reason.
 func lostForMemory(s *suite, t *testing.T) {
+	if s.o.Whole {
+		t.Skip("ingot-init ends such an instance before it can be killed")
+	}
 	spec := s.spec(t, sh("web", `"$MEMBER" hog 300; echo after
 		`+waiting))
 	spec.Limits.Memory = 64 << 20
@@ -235,6 +239,28 @@ func lostForMemory(s *suite, t *testing.T) {
 	s.o.KillInit(t, s.dir, s.Engine, id)
 	if x := s.awaitGone(t, id).State.Exit; x == nil || !x.OOM || !strings.Contains(x.Description, "out of memory") {
 		t.Errorf("exit: %+v", x)
+	}
+}
+
+// wholeForMemory: when the kernel kills a process of an instance without sidecars because memory ran
+// out, the rest of the instance ends too and the reason is reported, whatever its main process makes of it.
+func wholeForMemory(s *suite, t *testing.T) {
+	if !s.o.Whole {
+		t.Skip("control groups of version 1 do not report a kill; only the killed process ends")
+	}
+	for name, after := range map[string]string{"survives": waiting, "fails": "exit 3"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := s.spec(t, sh("web", `sleep 1000 & "$MEMBER" hog 300; `+after))
+			spec.Limits.Memory = 64 << 20
+			id := s.start(t, spec)
+			// Not the event: while the memory of the killed process is not free yet, the kernel may kill
+			// ingot-init too, and then the engine reports the reason.
+			s.follow(t, id, 0).end()
+			if x := s.awaitGone(t, id).State.Exit; x == nil || !x.OOM || !strings.Contains(x.Description, "out of memory") {
+				t.Errorf("exit: %+v", x)
+			}
+		})
 	}
 }
 

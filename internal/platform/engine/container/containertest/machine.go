@@ -96,6 +96,18 @@ func (e Engine) groups(t testing.TB) (paths []string) {
 	return paths
 }
 
+// Group returns the parent of the engine's control groups.
+func (e Engine) Group(t testing.TB) string {
+	t.Helper()
+	for _, path := range e.groups(t) {
+		if _, err := os.Lstat(path); err == nil {
+			return path
+		}
+	}
+	t.Fatalf("ingot-%s has no control group", e.name)
+	return ""
+}
+
 // Left lists everything on this machine that belongs to the engine, each prefixed with its
 // kind and a colon.
 func (e Engine) Left(t testing.TB) []string {

@@ -1,0 +1,4 @@
+// Package cgrouptest checks control groups of version 2 on the machine that runs a test.
+//
+// Imports: the standard library only.
+package cgrouptest
