@@ -53,6 +53,9 @@ func (p *process) up(o upOptions) error {
 	if err != nil {
 		return &usageError{err.Error(), "up"}
 	}
+	if c.NotRoot, err = p.becomeRoot(c); err != nil {
+		return err
+	}
 	return p.succeed(c, o.Replace)
 }
 

@@ -6,8 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
+
+	"ingot/internal/base/rootless"
 )
 
 // Limits are those of a group; 0 means none.
@@ -60,8 +63,12 @@ const slice = "ingot.slice"
 
 // Place returns the path of the parent of a group: in the slice if there is one, and else, or
 // for a group made before the slice was started, at the top. root is the mount point of version
-// 2; version 1, with an empty root, has no slice.
+// 2; version 1, with an empty root, has no slice. An ordinary user has one group, and all others
+// are in it.
 func Place(root, parent, name string) string {
+	if s := rootless.Current(); s != nil {
+		return within(s.Group, parent)
+	}
 	if root == "" || exists(filepath.Join(root, parent, name)) || !exists(filepath.Join(root, slice)) {
 		return parent
 	}
@@ -69,7 +76,20 @@ func Place(root, parent, name string) string {
 }
 
 // Places returns all paths that a parent may have.
-func Places(parent string) []string { return []string{parent, filepath.Join(slice, parent)} }
+func Places(parent string) []string {
+	if s := rootless.Current(); s != nil {
+		return []string{within(s.Group, parent)}
+	}
+	return []string{parent, filepath.Join(slice, parent)}
+}
+
+// within returns the path of a group in another one, which it may be in already.
+func within(group, path string) string {
+	if strings.HasPrefix(path, group+"/") {
+		return path
+	}
+	return filepath.Join(group, path)
+}
 
 // parents is held while a parent is made or removed: the last of its groups takes it along.
 var parents sync.Mutex

@@ -9,5 +9,5 @@
 // Creating groups needs root. The container engine only asks where groups belong: the runtime
 // creates its own.
 //
-// Imports: the standard library only.
+// Imports: base/rootless.
 package cgroup

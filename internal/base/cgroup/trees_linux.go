@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"ingot/internal/base/rootless"
 )
 
 // trees holds the mount points of the control groups: one (version 2), or one for each
@@ -52,6 +54,10 @@ func find() (trees, error) {
 				}
 			}
 		}
+	}
+	if t.unified == "" && rootless.Current() != nil {
+		// With version 1, an ordinary user cannot move processes of other ids.
+		return t, fmt.Errorf("%w for ordinary users in version 1", ErrNone)
 	}
 	if t.unified == "" && (t.memory == "" || t.pids == "" || t.cpu == "") {
 		return t, ErrNone

@@ -27,6 +27,7 @@ import (
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/keyed"
 	"ingot/internal/base/loopdisk"
+	"ingot/internal/base/rootless"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container/network"
 	"ingot/internal/platform/engine/local"
@@ -70,6 +71,8 @@ type Engine struct {
 	options Options
 	// disks is nil until it is known that disks can be limited.
 	disks *disks
+	// userSpace is set if an ordinary user started the server.
+	userSpace *rootless.Space
 	// sharing reports whether layers can be shared.
 	sharing bool
 
@@ -141,6 +144,7 @@ func (in *instance) runs() bool {
 func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	e := &Engine{
 		log: o.Log, users: newUsers(), instances: map[string]*instance{}, options: o, loopTime: loopTime,
+		userSpace: rootless.Current(),
 		about: engine.Description{Name: "container", Isolated: true, HardDisk: true, HardProcesses: true,
 			Detail: "Linux containers"},
 	}
@@ -211,6 +215,7 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	e.watchDisks()
 	return e, nil
 }
 
@@ -380,6 +385,9 @@ func (e *Engine) present(in *instance) engine.Instance {
 	state := in.dir.State()
 	if !runs {
 		e.explainEnd(&state, e.groupOf(m.ID))
+		if e.userSpace != nil {
+			in.explainDisk(&state)
+		}
 	}
 	return engine.Instance{
 		ID: m.ID, Labels: m.Labels, State: state, Running: runs, Created: m.Created, Ports: m.Ports,

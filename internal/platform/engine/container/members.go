@@ -75,6 +75,9 @@ func (c cgroups) prepareMembers(group string, s engine.Spec) (*memberGroups, err
 	if len(s.Launch.Members) < 2 && !s.LimitsMembers() {
 		return g, nil
 	}
+	if c.alone() {
+		return g, errNoMemberGroups
+	}
 	fail := func(err error) (*memberGroups, error) {
 		g.close()
 		return &memberGroups{}, fmt.Errorf("control groups of the members: %w", err)
