@@ -206,7 +206,11 @@ func (p *process) engine(ctx context.Context) core.Finding {
 			Get: "apps run on Linux only; the client runs everywhere"}
 	}
 	f := core.Finding{Name: "engine", State: core.FindingOK, Found: "container (a test container worked)"}
-	if err := choice.TryContainers(ctx, programsDir(p.getenv("INGOT_PROGRAMS"))); err != nil {
+	tryHere := choice.TryContainers
+	if p.uid != 0 && os.Geteuid() != 0 {
+		tryHere, f.Found = tryRootless, "container (a test container worked, without root)"
+	}
+	if err := tryHere(ctx, programsDir(p.getenv("INGOT_PROGRAMS"))); err != nil {
 		f = core.Finding{
 			Name: "engine", State: core.FindingNote, Found: "process (WITHOUT isolation)",
 			Get: "a test container failed: " + strings.ReplaceAll(err.Error(), "\n", "; "),

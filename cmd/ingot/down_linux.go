@@ -27,6 +27,9 @@ func (p *process) down(o downOptions) error {
 	}
 	ctx, stop := p.untilAsked(log)
 	defer stop()
+	if done, err := p.downRootless(ctx, o); done {
+		return err
+	}
 	ended, err := system.Down(ctx, o.DataDir, programsDir(o.Programs), log)
 	p.tellEnded(ended)
 	if ctx.Err() != nil && err != nil {

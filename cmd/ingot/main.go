@@ -80,6 +80,9 @@ func main() {
 		args: os.Args[1:], getenv: environment, uid: os.Getuid(), out: os.Stdout, err: os.Stderr,
 		terminal: term.IsTerminal(int(os.Stderr.Fd())), signals: signals, exit: os.Exit,
 	}
+	if status, done := p.begin(); done {
+		os.Exit(status)
+	}
 	os.Exit(p.run())
 }
 

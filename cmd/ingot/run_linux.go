@@ -54,6 +54,9 @@ func (p *process) up(o upOptions) error {
 	if err != nil {
 		return &usageError{err.Error(), "up"}
 	}
+	if c.NotRoot, err = p.becomeRoot(c); err != nil {
+		return err
+	}
 	warnings, err := p.checkHost()
 	if err != nil {
 		return err

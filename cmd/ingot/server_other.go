@@ -17,6 +17,8 @@ func (*serverOptions) arguments(_ string, rest []string) []string { return rest 
 
 func serverDefaults() map[string]string { return nil }
 
+func (p *process) begin() (status int, done bool) { return 0, false }
+
 func (p *process) serverCommand(_ *options, command string) error {
 	return fmt.Errorf("unknown command %q", command)
 }

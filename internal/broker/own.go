@@ -19,6 +19,7 @@ import (
 	"ingot/internal/base/cgroup"
 	"ingot/internal/base/clock"
 	"ingot/internal/base/daemon"
+	"ingot/internal/base/rootless"
 	"ingot/internal/broker/dump"
 	"ingot/internal/broker/forward"
 	"ingot/internal/broker/ownserver"
@@ -140,6 +141,9 @@ func (o *ownServers) ownerOf(i *instance) *syscall.Credential {
 		return nil
 	}
 	id := uint32(firstOwnUser + i.Port) //nolint:gosec // a port
+	if s := rootless.Current(); s != nil {
+		id = s.ForServer(i.Port)
+	}
 	return &syscall.Credential{Uid: id, Gid: id}
 }
 

@@ -53,6 +53,8 @@ type Config struct {
 	// Programs is the directory of ingot-init, ingot-builder, ingot-static and
 	// ingot-sftp; empty means the directory of the running program.
 	Programs string
+	// NotRoot is why an ordinary user who started the server cannot have containers.
+	NotRoot error
 	// DatabaseURL is sqlite:PATH or postgres://…; empty means a file in
 	// DataDir.
 	DatabaseURL string

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"ingot/internal/base/connlimit"
+	"ingot/internal/base/rootless"
 	"ingot/internal/base/web"
 	"ingot/internal/platform/edge/router"
 	"ingot/internal/platform/engine"
@@ -91,7 +92,7 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 		at := netip.AddrPortFrom(e.Gateway(), one.listener.Addr().(*net.TCPAddr). //nolint:forcetypeassert // it is one of TCP
 												AddrPort().Port())
 		tcp = append(tcp, at)
-		if ip := connlimit.Address(one.listener.Addr()); ip.IsUnspecified() {
+		if ip := connlimit.Address(one.listener.Addr()); ip.IsUnspecified() && rootless.Current() == nil {
 			continue // it listens on the gateway, too
 		}
 		opened, err := gatewayPorts{s.handover.sockets}.TCP(ctx, at)
@@ -172,7 +173,9 @@ type gatewayPorts struct{ *sockets.Set }
 func (g gatewayPorts) TCP(ctx context.Context, at netip.AddrPort) (net.Listener, error) {
 	return g.Listen(ctx, "gateway-"+strconv.Itoa(int(at.Port())), at.String(),
 		func(ctx context.Context, _, address string) (net.Listener, error) {
-			return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+			return rootless.InNet(func() (net.Listener, error) {
+				return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+			})
 		})
 }
 
@@ -189,7 +192,9 @@ func (g gatewayPorts) service(ctx context.Context, at netip.AddrPort) (net.Liste
 
 // UDP implements dns.Listeners.
 func (g gatewayPorts) UDP(at netip.AddrPort) (*net.UDPConn, error) {
-	return g.ListenUDP("gateway-udp-"+strconv.Itoa(int(at.Port())), at)
+	return rootless.InNet(func() (*net.UDPConn, error) {
+		return g.ListenUDP("gateway-udp-"+strconv.Itoa(int(at.Port())), at)
+	})
 }
 
 // serveInside serves another address like one of the ports. It does not redirect.

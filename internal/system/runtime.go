@@ -140,7 +140,8 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 		return nil, err
 	}
 	if r.engine, r.sftp, err = choice.Open(ctx, c.Engine, choice.Options{
-		Dir: dir, Programs: c.Programs, Overcommit: c.MemoryOvercommit, Kubernetes: r.onKubernetes(c), Log: c.Log,
+		Dir: dir, Programs: c.Programs, Overcommit: c.MemoryOvercommit, Kubernetes: r.onKubernetes(c), NotRoot: c.NotRoot,
+		Log: c.Log,
 	}); err != nil {
 		return nil, err
 	}

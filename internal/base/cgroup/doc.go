@@ -13,5 +13,5 @@
 //
 // Creating groups needs root, or a group that was delegated to the user (Find).
 //
-// Imports: base/background, base/mounts.
+// Imports: base/background, base/mounts, base/rootless.
 package cgroup

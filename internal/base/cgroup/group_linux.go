@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"ingot/internal/base/rootless"
 )
 
 // Group is the control group of a server, below a parent.
@@ -36,7 +38,7 @@ const attempts = 5
 // Make creates a group, or changes the limits of one that exists. The limits of the parent are
 // those of all its groups together.
 func Make(parent string, all Limits, name string, l Limits) (*Group, error) {
-	t, err := Find("")
+	t, err := forServers()
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +54,16 @@ func Make(parent string, all Limits, name string, l Limits) (*Group, error) {
 		}
 	}
 	return g, err
+}
+
+// forServers finds the control groups for servers. With version 1, an ordinary user cannot move processes of
+// other ids.
+func forServers() (*Tree, error) {
+	t, err := Find(rootless.Group())
+	if err == nil && !t.V2 && rootless.Current() != nil {
+		return nil, fmt.Errorf("%w for ordinary users in version 1", ErrNone)
+	}
+	return t, err
 }
 
 // make creates a group and sets its limits.
@@ -138,7 +150,7 @@ func (g *Group) Remove() error {
 
 // RemoveAll deletes a parent with its groups, which have no processes.
 func RemoveAll(parent string) error {
-	t, err := Find("")
+	t, err := forServers()
 	if err != nil {
 		return nil //nolint:nilerr // there are none
 	}
@@ -166,7 +178,7 @@ func (g *Group) LimitDisk(point string, reads, writes int64) error {
 // UnlimitDisk undoes LimitDisk. Otherwise the limit of a loop device would apply to the next
 // file system on it.
 func UnlimitDisk(point string) {
-	t, err := Find("")
+	t, err := forServers()
 	if err != nil || t.V2 { // there the limit is gone with the group
 		return
 	}

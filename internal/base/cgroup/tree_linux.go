@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,9 +33,9 @@ type Tree struct {
 // needed are the controllers without which groups are of no use.
 var needed = []string{"memory", "pids", "cpu"}
 
-// Find finds the control groups. All groups are created below root: "" is the top of the hierarchy,
-// and only version 2 can have another one, which was delegated and has no processes. Version 1 must
-// have the named controllers too.
+// Find finds the control groups. All groups are created below root: "" is the top of the hierarchy, and another
+// one was delegated (rootless.Group); with version 2 it has no processes, and with version 1 it is in every
+// hierarchy. Version 1 must have the named controllers too.
 func Find(root string, old ...string) (*Tree, error) {
 	table, err := mounts.Table()
 	if err != nil {
@@ -62,9 +63,6 @@ func Find(root string, old ...string) (*Tree, error) {
 				}
 			}
 		}
-	}
-	if !t.V2 && root != "" {
-		return nil, fmt.Errorf("%w: only version 2 can be delegated", ErrNone)
 	}
 	want := needed
 	if !t.V2 {
@@ -215,6 +213,16 @@ func (t *Tree) Children(group string) (names []string) {
 	return names
 }
 
+// Members returns the files of a group, in every hierarchy with a controller, to which a process is written that
+// enters it.
+func (t *Tree) Members(group string) []string {
+	var all []string
+	for _, dir := range t.dirs(group, slices.Sorted(maps.Keys(t.at))...) {
+		all = append(all, filepath.Join(dir, "cgroup.procs"))
+	}
+	return all
+}
+
 // Remove deletes a group without processes and those below, in every hierarchy.
 func (t *Tree) Remove(ctx context.Context, group string) error {
 	var errs []error
@@ -228,8 +236,8 @@ func remove(ctx context.Context, path string) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		err := syscall.Rmdir(path)
 		switch {
-		case err == nil, errors.Is(err, fs.ErrNotExist):
-			return nil
+		case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EROFS):
+			return nil // one that cannot be written, in a container for example, has nothing to remove
 		case !errors.Is(err, syscall.EBUSY):
 			return &os.PathError{Op: "rmdir", Path: path, Err: err}
 		}

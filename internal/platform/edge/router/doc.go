@@ -28,7 +28,7 @@
 // The package must not know where routes come from, which engine runs instances,
 // or where access lines go: callers set the routes and pass a function for lines.
 //
-// Imports: base/background, base/clock, base/connlimit, base/safedial,
-// base/seal, base/tracing, base/web, platform/edge/router/http1,
+// Imports: base/background, base/clock, base/connlimit, base/rootless,
+// base/safedial, base/seal, base/tracing, base/web, platform/edge/router/http1,
 // platform/edge/router/socket, github.com/prometheus/client_golang/prometheus.
 package router

@@ -53,7 +53,7 @@ func (p *Proxy) connect(e *endpoint, now time.Time, repeatable bool) (*backendCo
 func (p *Proxy) dial(e *endpoint) (*backendConn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), p.options.DialTimeout)
 	defer cancel()
-	conn, err := p.wire.dialer.DialContext(ctx, "tcp", e.Address)
+	conn, err := dialInstance(ctx, p.wire.dialer, "tcp", e.Address)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -129,7 +130,7 @@ func (t *TCP) connect(p *tcpPort, s *stream, a *Access) (stats *instanceStats, p
 		stats = t.proxy.counters.of(e)
 		e.state.active.Add(1)
 		stats.active.Add(1)
-		c, err := dialer.Dial("tcp", e.Address)
+		c, err := dialInstance(context.Background(), &dialer, "tcp", e.Address)
 		if err == nil {
 			backend := c.(*net.TCPConn) //nolint:forcetypeassert // of a TCP dialer
 			if err = announce(backend, s.from, s.to, m.Route.Options[optionProxyProtocol]); err == nil {

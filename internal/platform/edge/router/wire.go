@@ -1,6 +1,7 @@
 package router
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"ingot/internal/base/rootless"
 )
 
 // wire sends requests to backends, each to the one whose turn it is. A backend that cannot
@@ -25,8 +28,10 @@ func newWire(o Options, t *Table) *wire {
 	dialer := &net.Dialer{Timeout: o.DialTimeout, KeepAlive: 30 * time.Second}
 	common := func() *http.Transport {
 		return &http.Transport{
-			Proxy:                  nil, // apps are local: ignore the proxy settings of the environment
-			DialContext:            dialer.DialContext,
+			Proxy: nil, // apps are local: ignore the proxy settings of the environment
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				return dialInstance(ctx, dialer, network, address)
+			},
 			DisableCompression:     true, // pass bodies on unchanged
 			MaxIdleConns:           10000,
 			MaxIdleConnsPerHost:    100,
@@ -49,6 +54,11 @@ func newWire(o Options, t *Table) *wire {
 	w.http2.Protocols.SetUnencryptedHTTP2(true)
 	w.http2.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
 	return w
+}
+
+// dialInstance connects to an instance, in the network of instances.
+func dialInstance(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+	return rootless.InNet(func() (net.Conn, error) { return d.DialContext(ctx, network, address) })
 }
 
 func (w *wire) close() {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ingot/internal/base/datadir"
+	"ingot/internal/base/rootless"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container"
 	"ingot/internal/platform/engine/kubernetes"
@@ -46,7 +47,9 @@ type Options struct {
 	// Kubernetes returns the options of the Kubernetes engine. It is called only if that
 	// engine is or was used; nil means that it cannot be.
 	Kubernetes func(context.Context) (kubernetes.Options, error)
-	Log        *slog.Logger
+	// NotRoot is why an ordinary user who started the server cannot have containers.
+	NotRoot error
+	Log     *slog.Logger
 }
 
 // chooser opens the engines of a data directory.
@@ -60,10 +63,14 @@ type chooser struct {
 
 func newChooser(o Options) *chooser {
 	initProgram := program(o.Programs, local.InitName)
+	root := o.Dir.File("containers")
+	if s := rootless.Current(); s != nil {
+		root = s.Data
+	}
 	return &chooser{
 		dir: o.Dir, log: o.Log, kubernetes: o.Kubernetes,
-		container: container.Options{Root: o.Dir.File("containers"), Init: initProgram, Log: o.Log, Egress: true,
-			Overcommit: o.Overcommit},
+		container: container.Options{Root: root, Init: initProgram, Log: o.Log, Egress: true,
+			Overcommit: o.Overcommit, NotRoot: o.NotRoot},
 		process: process.Options{Root: o.Dir.File("processes"), Cache: o.Dir.File("cache"), Init: initProgram, Log: o.Log,
 			Overcommit: o.Overcommit},
 	}
@@ -148,6 +155,13 @@ func Check(dataDir string) error {
 	return nil
 }
 
+// Recorded returns the engine that runs the apps of a data directory; "" if none was chosen yet or it is not
+// known, of which Open tells.
+func Recorded(dataDir string) string {
+	r, _ := readRecord(filepath.Join(dataDir, recordFile)) // Open reads it again
+	return r.Engine
+}
+
 func readRecord(path string) (r record, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil && !datadir.IsDamaged(err) {
@@ -189,6 +203,11 @@ func (c *chooser) decide(ctx context.Context) (engine.Engine, record, error) {
 	if err == nil {
 		c.log.Info("apps run in containers", "why", r.Why)
 		return e, r, nil
+	}
+	if rootless.Current() != nil {
+		// The trial before the start was in the same namespaces; processes would not be those of the user.
+		return nil, r, fmt.Errorf("a trial container worked, and another one does not: %w; start again, or choose with "+
+			"--engine process", err)
 	}
 	if exhausted(ctx, err) {
 		return nil, r, fmt.Errorf("a trial container could not be run, but not because containers do not work here: %w; "+

@@ -12,7 +12,7 @@
 //
 // It must not import the controller or other users of engines.
 //
-// Imports: base/background, base/datadir, platform/engine,
+// Imports: base/background, base/datadir, base/rootless, platform/engine,
 // platform/engine/container, platform/engine/kubernetes, platform/engine/local,
 // platform/engine/process, github.com/prometheus/client_golang/prometheus.
 package choice

@@ -28,16 +28,13 @@ func (e *Engine) able(ctx context.Context) error {
 		e.log.Warn("problem with the version of runc", "problem", problem)
 		detail += "; " + problem
 	}
-	disks, err := newDisks(filepath.Join(e.run, "disks"))
-	if err == nil {
-		err = e.tryDisk(ctx, disks)
-	}
-	if err != nil {
+	if e.userSpace != nil {
+		detail += e.describeRootless()
+	} else if err := e.ableDisks(ctx); err != nil {
 		return fmt.Errorf("the disks of instances cannot be limited: %w", err)
 	}
-	e.disks = disks
-	e.sharing = true
-	if err := e.tryLayer(); err != nil {
+	e.sharing = e.userSpace == nil
+	if err := e.tryLayer(); e.sharing && err != nil {
 		e.sharing = false
 		e.log.Warn("layers cannot be shared: unpacking files for each instance", "err", err)
 		detail += "; unpacked files are not shared"
@@ -59,6 +56,18 @@ func (e *Engine) able(ctx context.Context) error {
 	defer e.mu.Unlock()
 	e.about.Detail = detail
 	return nil
+}
+
+// ableDisks prepares the disks of instances.
+func (e *Engine) ableDisks(ctx context.Context) error {
+	disks, err := newDisks(filepath.Join(e.run, "disks"))
+	if err == nil {
+		err = e.tryDisk(ctx, disks)
+	}
+	if err == nil {
+		e.disks = disks
+	}
+	return err
 }
 
 // tryDisk checks whether disks can be created.
@@ -100,7 +109,10 @@ func (e *Engine) tryLayer() (err error) {
 	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Lchown(file, vcapID, vcapID)); err != nil {
 		return err
 	}
-	base := e.users.take()
+	base, err := e.users.take()
+	if err != nil {
+		return err
+	}
 	defer e.users.release(base)
 	users, err := e.users.namespace(base)
 	if err != nil {

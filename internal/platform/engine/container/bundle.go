@@ -3,6 +3,8 @@
 package container
 
 import (
+	"syscall"
+
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
@@ -74,7 +76,7 @@ type bundleOf struct {
 	rootfs   string
 	hostname string
 	cgroup   string
-	base     uint32 // first user id on the host
+	ids      []syscall.SysProcIDMap
 	limits   engine.Limits
 	// countsSwap reports whether the machine can limit memory and swap together.
 	countsSwap bool
@@ -93,7 +95,11 @@ func bind(source, inside string, options ...string) specs.Mount {
 
 // spec returns the OCI specification of an instance.
 func (b bundleOf) spec() *specs.Spec {
-	ids := []specs.LinuxIDMapping{{ContainerID: 0, HostID: b.base, Size: idRange}}
+	var ids []specs.LinuxIDMapping
+	for _, m := range b.ids {
+		ids = append(ids, specs.LinuxIDMapping{ContainerID: uint32(m.ContainerID), //nolint:gosec // user ids
+			HostID: uint32(m.HostID), Size: uint32(m.Size)})
+	}
 	pids := int64(b.limits.PIDs + pidsOfInit)
 	mounts := []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},

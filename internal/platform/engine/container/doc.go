@@ -40,7 +40,7 @@
 // engines.
 //
 // Imports: base/background, base/cgroup, base/fault, base/filelock, base/keyed,
-// base/loopdisk, base/mounts, platform/engine,
+// base/loopdisk, base/mounts, base/rootless, platform/engine,
 // platform/engine/container/network, platform/engine/local,
 // platform/instance/homedir, platform/instance/initproto,
 // platform/storage/archive, github.com/creack/pty,

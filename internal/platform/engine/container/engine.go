@@ -24,11 +24,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingot/internal/base/background"
-	"ingot/internal/base/filelock"
 	"ingot/internal/base/cgroup"
-	"ingot/internal/base/datadir"
+	"ingot/internal/base/filelock"
 	"ingot/internal/base/keyed"
 	"ingot/internal/base/loopdisk"
+	"ingot/internal/base/rootless"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container/network"
 	"ingot/internal/platform/engine/local"
@@ -72,6 +72,8 @@ type Engine struct {
 	options Options
 	// disks is nil until it is known that disks can be limited.
 	disks *disks
+	// userSpace is set if an ordinary user started the server.
+	userSpace *rootless.Space
 	// sharing reports whether layers can be shared.
 	sharing bool
 
@@ -143,6 +145,7 @@ func (in *instance) runs() bool {
 func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	e := &Engine{
 		log: o.Log, users: newUsers(), instances: map[string]*instance{}, options: o, loopTime: loopTime,
+		userSpace: rootless.Current(),
 		about: engine.Description{Name: "container", Isolated: true, HardDisk: true, HardProcesses: true,
 			Detail: "Linux containers"},
 	}
@@ -213,11 +216,12 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	e.watchDisks()
 	return e, nil
 }
 
 // findGroups finds the control groups for the runtime, which needs these controllers of version 1.
-func findGroups() (*cgroup.Tree, error) { return cgroup.Find("", "cpuacct", "devices") }
+func findGroups() (*cgroup.Tree, error) { return cgroup.Find(rootless.Group(), "cpuacct", "devices") }
 
 // groupOf returns the control group of an instance.
 func (e *Engine) groupOf(id string) string { return e.groups.Path(e.group, id) }
@@ -388,6 +392,9 @@ func (e *Engine) present(in *instance) engine.Instance {
 	state := in.dir.State()
 	if !runs {
 		e.explainEnd(&state, in)
+		if e.userSpace != nil {
+			in.explainDisk(&state)
+		}
 	}
 	return engine.Instance{
 		ID: m.ID, Labels: m.Labels, State: state, Running: runs, Created: m.Created, Ports: m.Ports,

@@ -82,12 +82,16 @@ func (e *Engine) execute(ctx context.Context, p *process, in *instance, r engine
 	if r.Terminal == nil {
 		what.Args = append([]string{"/bin/sh", "-c", relay, "sh"}, what.Args...)
 		args = append(args, "--preserve-fds", "3")
-		owner = &local.Owner{User: int(in.Base) + m.Launch.User, Group: int(in.Base) + m.Launch.Group}
+		owner = &local.Owner{User: e.users.outside(in.Base, m.Launch.User),
+			Group: e.users.outside(in.Base, m.Launch.Group)}
 	}
 	if err := local.WriteJSON(p.file("process.json"), what); err != nil {
 		return err
 	}
 	cmd := e.runc.command(context.WithoutCancel(ctx), append(args, in.dir.ID())...)
+	if alone(e.groups) {
+		startIn(e.groups, e.groupOf(in.dir.ID()), cmd)
+	}
 	says, err := os.OpenFile(p.file("says"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingot/internal/base/keyed"
+	"ingot/internal/base/rootless"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
 	"ingot/internal/platform/instance/homedir"
@@ -275,7 +276,7 @@ func mountOverlay(point, options string) error {
 // inDirectory calls f on a thread with another working directory: the options of a mount
 // have 4096 bytes, which is not enough for the paths of the layers of an image.
 func inDirectory(dir string, f func() error) error {
-	return onOwnThread(func() error {
+	return rootless.OnOwnThread(func() error {
 		if err := unix.Unshare(unix.CLONE_FS); err != nil {
 			return os.NewSyscallError("unshare", err)
 		}

@@ -67,6 +67,9 @@ func prepareMembers(t *cgroup.Tree, group string, s engine.Spec) (*memberGroups,
 	if len(s.Launch.Members) < 2 && !s.LimitsMembers() {
 		return g, nil
 	}
+	if alone(t) {
+		return g, errNoMemberGroups
+	}
 	fail := func(err error) (*memberGroups, error) {
 		g.close()
 		return &memberGroups{}, fmt.Errorf("control groups of the members: %w", err)

@@ -32,6 +32,8 @@ type Options struct {
 	// Leaving means that the engine is opened to remove its instances: one that cannot be adopted
 	// is removed, too, and a machine on which none could start is no error.
 	Leaving bool
+	// NotRoot is why an ordinary user who started the server cannot have containers.
+	NotRoot error
 	Log     *slog.Logger
 }
 

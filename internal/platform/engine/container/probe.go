@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingot/internal/base/rootless"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container/network"
 	"ingot/internal/platform/engine/local"
@@ -61,7 +62,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 // any more, the engine is paused instead. Its instances are not affected, and Check tries
 // again.
 func Reopen(ctx context.Context, o Options) (*Engine, error) {
-	if err := needsRoot(); err != nil {
+	if err := needsRoot(o); err != nil {
 		return nil, err
 	}
 	e, err := New(ctx, o)
@@ -148,16 +149,19 @@ func Probe(ctx context.Context, o Options) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
-func needsRoot() error {
-	if os.Geteuid() != 0 {
-		return errors.New("containers need root: start the server as root")
+func needsRoot(o Options) error {
+	if os.Geteuid() == 0 {
+		return nil
 	}
-	return nil
+	if o.NotRoot != nil {
+		return o.NotRoot
+	}
+	return errors.New("containers need root: start the server as root")
 }
 
 // ready checks what can be checked without a trial.
 func ready(o Options) error {
-	if err := needsRoot(); err != nil {
+	if err := needsRoot(o); err != nil {
 		return err
 	}
 	if _, err := findRunc(o.Runc); err != nil {
@@ -239,8 +243,10 @@ func (e *Engine) try(ctx context.Context) (err error) {
 		return err
 	}
 	// Nothing listens there: a refusal is an answer and proves connectivity.
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(in.Addr.String(), "1"))
+	conn, err := rootless.InNet(func() (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", net.JoinHostPort(in.Addr.String(), "1"))
+	})
 	if err == nil {
 		return errors.Join(errors.New("another program answers at its address"), conn.Close())
 	}
@@ -264,6 +270,9 @@ func (e *Engine) limited(id string) error {
 	if pids != trialPIDs+pidsOfInit {
 		return fmt.Errorf("its limit of processes is %d instead of %d", pids, trialPIDs+pidsOfInit)
 	}
+	if e.disks == nil {
+		return nil // HardDisk is not promised
+	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(filepath.Join(e.bundle(id), "disk"), &st); err != nil {
 		return fmt.Errorf("disk limit: %w", err)
@@ -277,8 +286,10 @@ func (e *Engine) limited(id string) error {
 
 // checkFirewall checks that the firewall keeps the trial from a listening port of this machine.
 func (e *Engine) checkFirewall(ctx context.Context, id string) error {
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(e.net.Gateway().String(), "0"))
+	listener, err := rootless.InNet(func() (net.Listener, error) {
+		var config net.ListenConfig
+		return config.Listen(ctx, "tcp", net.JoinHostPort(e.net.Gateway().String(), "0"))
+	})
 	if err != nil {
 		return fmt.Errorf("firewall: %w", err)
 	}
@@ -350,7 +361,8 @@ func runIn(flags uintptr) error {
 	cmd := exec.Command("/bin/true") //nolint:noctx // does nothing
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
 	if flags&unix.CLONE_NEWUSER != 0 {
-		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: firstRange * idRange, Size: idRange}}
+		u := newUsers()
+		ids := u.mapping(u.first)
 		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = ids, ids
 	}
 	return cmd.Run()

@@ -7,15 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
-	"ingot/internal/base/background"
 	"ingot/internal/base/loopdisk"
+	"ingot/internal/base/rootless"
 	"ingot/internal/platform/engine/local"
 )
 
@@ -50,7 +49,7 @@ func graft(of local.ProcessID, inside map[string]string) error {
 			_ = unix.Close(tree) // attached by then
 		}
 	}()
-	err := onOwnThread(func() error {
+	err := rootless.OnOwnThread(func() error {
 		namespace, err := os.Open("/proc/" + strconv.Itoa(of.PID) + "/ns/mnt")
 		if err != nil {
 			return err
@@ -83,19 +82,6 @@ func graft(of local.ProcessID, inside map[string]string) error {
 		}
 	}
 	return nil
-}
-
-// onOwnThread calls f on a thread that ends afterwards. It is never the first thread of the
-// process, which does not end, and whose namespaces /proc/self shows as those of the process.
-func onOwnThread(f func() error) error {
-	return <-background.Async("engine thread", func() error {
-		runtime.LockOSThread() // never unlocked, so that the thread ends with this goroutine
-		if unix.Gettid() != unix.Getpid() {
-			return f()
-		}
-		defer runtime.UnlockOSThread() // unchanged, and occupied meanwhile
-		return onOwnThread(f)
-	})
 }
 
 // mountAgain mounts the disk of an instance that has ended, and its home for reading: a

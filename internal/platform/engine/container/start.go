@@ -34,6 +34,9 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	if _, err := e.find(s.ID); err == nil {
 		return nil
 	}
+	if s.LimitsMembers() && alone(e.groups) {
+		return engine.NoMemberLimits(errNoMemberGroups.Error())
+	}
 	if err := e.heldBack(); err != nil {
 		return err
 	}
@@ -82,8 +85,7 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 	if err != nil {
 		return err
 	}
-	in := &instance{dir: d, extra: extra{Base: e.users.take(), Reach: append([]Endpoint{}, s.Reach...), Zone: &s.Zone,
-		App: s.App}}
+	in := &instance{dir: d, extra: extra{Reach: append([]Endpoint{}, s.Reach...), Zone: &s.Zone, App: s.App}}
 	started := false
 	defer func() {
 		if started {
@@ -101,6 +103,9 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 		}
 		err = errors.Join(err, down)
 	}()
+	if in.Base, err = e.users.take(); err != nil {
+		return &engine.PlacementError{Reason: err.Error(), Err: err}
+	}
 	if in.Addr, err = e.net.Take(s.ID); err != nil {
 		return err
 	}
@@ -238,11 +243,12 @@ func (e *Engine) commit(in *instance, s engine.Spec, limits engine.Limits) error
 		return err
 	}
 	// Owned by its own root user, who has no rights outside.
+	root := e.users.outside(in.Base, 0)
 	return filepath.WalkDir(in.dir.Control(), func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(path, int(in.Base), int(in.Base)) //nolint:gosec // nothing of the instance runs yet
+		return os.Lchown(path, root, root) //nolint:gosec // nothing of the instance runs yet
 	})
 }
 
@@ -304,13 +310,13 @@ func (e *Engine) mountFiles(ctx context.Context, in *instance, shared []layer, o
 	if err != nil {
 		return err
 	}
-	base := int(in.Base)
+	root, vcap := e.users.outside(in.Base, 0), e.users.outside(in.Base, vcapID)
 	for _, dir := range []string{"tmp", "var"} {
 		path := filepath.Join(disk, dir)
 		if err := os.Mkdir(path, 0o700); err != nil {
 			return err
 		}
-		if err := errors.Join(os.Chmod(path, 0o777|os.ModeSticky), os.Lchown(path, base, base)); err != nil {
+		if err := errors.Join(os.Chmod(path, 0o777|os.ModeSticky), os.Lchown(path, root, root)); err != nil {
 			return err
 		}
 	}
@@ -321,7 +327,7 @@ func (e *Engine) mountFiles(ctx context.Context, in *instance, shared []layer, o
 	if err := files.Unpack(ctx, own, limits.Disk); err != nil {
 		return err
 	}
-	if err := files.Own(base+vcapID, base+vcapID); err != nil {
+	if err := files.Own(vcap, vcap); err != nil {
 		return err
 	}
 	if len(shared) > 0 {
@@ -349,7 +355,7 @@ func (e *Engine) attachDisk(ctx context.Context, in *instance, shared []layer,
 	if in.Shared >= limits.Disk {
 		return "", "", fmt.Errorf("its files take %d bytes, and its disk has %d", in.Shared, limits.Disk)
 	}
-	if err := e.disks.attach(ctx, filepath.Join(in.dir.Path(), diskImage), disk, limits.Disk-in.Shared); err != nil {
+	if err := e.attach(ctx, in, disk, limits.Disk-in.Shared); err != nil {
 		return "", "", fmt.Errorf("disk: %w", err)
 	}
 	return bundle, disk, os.Mkdir(filepath.Join(disk, "work"), 0o700)
@@ -396,7 +402,7 @@ func (e *Engine) writeBundle(in *instance, limits engine.Limits) error {
 	}
 	b := bundleOf{
 		rootfs: e.host.root, hostname: name, cgroup: e.groups.ForRuntime(e.groupOf(id)),
-		base: in.Base, limits: limits, countsSwap: e.groups.CountsSwap(),
+		ids: e.users.mapping(in.Base), limits: limits, countsSwap: e.groups.CountsSwap(),
 		unified: e.groups.ForInstance(limits.Memory, limits.CPU), control: in.dir.Control(),
 	}
 	if in.Image != nil {

@@ -11,12 +11,18 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+
+	"ingot/internal/base/rootless"
 )
 
-// users allocates ranges of host user ids, one for each instance. They are above those of
-// accounts, and are chosen at random, because other servers on this machine use the same
-// space.
+// users allocates ranges of host user ids, one for each instance. They are chosen at random,
+// because other servers on this machine use the same space: above those of accounts, or for an
+// ordinary user, who has few, among the subordinate ones.
 type users struct {
+	few   bool // an instance has the ids of fewIDs only
+	first uint32
+	slots uint32 // of size
+	size  uint32
 	mu    sync.Mutex
 	taken map[uint32]bool
 	kept  map[uint32]*os.File // user namespaces with that range, for mapped mounts
@@ -29,27 +35,71 @@ const (
 	keptRanges = 64
 )
 
+// The ids inside an instance that an ordinary user's instances have: root and the groups of devices,
+// vcap, and the user without rights.
+const (
+	fewLow   = 10
+	nobodyID = 65534
+	fewIDs   = fewLow + 2
+)
+
 func newUsers() *users {
-	return &users{taken: map[uint32]bool{}, kept: map[uint32]*os.File{}}
+	u := &users{taken: map[uint32]bool{}, kept: map[uint32]*os.File{}}
+	u.first, u.slots, u.size = firstRange*idRange, lastRange-firstRange, idRange
+	if s := rootless.Current(); s != nil {
+		first, last := s.ForInstances()
+		u.few, u.first, u.size = true, first, fewIDs
+		u.slots = (last - first) / fewIDs
+	}
+	return u
 }
 
+var errNoIDs = errors.New("all subordinate user ids of the server's user are in use by other instances; " +
+	"see docs/rootless.md")
+
 // take returns the first id of a range that no instance of this engine has.
-func (u *users) take() uint32 {
+func (u *users) take() (uint32, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if n := len(u.idle); n > 0 {
 		base := u.idle[n-1]
 		u.idle = u.idle[:n-1]
 		u.taken[base] = true
-		return base
+		return base, nil
+	}
+	if len(u.taken) >= int(u.slots) {
+		return 0, errNoIDs
 	}
 	for {
-		base := (firstRange + rand.Uint32N(lastRange-firstRange)) * idRange
+		base := u.first + rand.Uint32N(u.slots)*u.size
 		if !u.taken[base] {
 			u.taken[base] = true
-			return base
+			return base, nil
 		}
 	}
+}
+
+// mapping maps the ids of an instance to those outside.
+func (u *users) mapping(base uint32) []syscall.SysProcIDMap {
+	if !u.few {
+		return idMap(base, false)
+	}
+	first := int(base)
+	return []syscall.SysProcIDMap{
+		{ContainerID: 0, HostID: first, Size: fewLow},
+		{ContainerID: vcapID, HostID: first + fewLow, Size: 1},
+		{ContainerID: nobodyID, HostID: first + fewLow + 1, Size: 1},
+	}
+}
+
+// outside returns the id that one of an instance has outside.
+func (u *users) outside(base uint32, id int) int {
+	for _, m := range u.mapping(base) {
+		if id >= m.ContainerID && id < m.ContainerID+m.Size {
+			return m.HostID + id - m.ContainerID
+		}
+	}
+	return -1 // none, and nothing gets this owner
 }
 
 // adopt records the range of an instance of an earlier server.
@@ -86,7 +136,7 @@ func (u *users) namespace(base uint32) (*os.File, error) {
 	if ok {
 		return f, nil
 	}
-	f, err := newNamespace(idMap(base, false), idMap(base, false))
+	f, err := newNamespace(u.mapping(base), u.mapping(base))
 	if err != nil {
 		return nil, err
 	}

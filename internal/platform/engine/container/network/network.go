@@ -36,10 +36,11 @@ type Network struct {
 	holder string // ingot-init, as holder of the firewall; "" for none
 	log    *slog.Logger
 
-	watch   *rulesWatch // nil until it is protected
-	bridge  int         // its index
-	adopted bool        // from an earlier server
-	chosen  netChoice
+	watch    *rulesWatch // nil until it is protected
+	unfollow func()      // ends followMachine; nil if it does not run
+	bridge   int         // its index
+	adopted  bool        // from an earlier server
+	chosen   netChoice
 
 	mu       sync.Mutex
 	taken    map[netip.Addr]string // by instance id
@@ -104,7 +105,15 @@ func Open(o Options) (*Network, error) {
 		name: linkPrefix + o.Hash, table: NamePrefix + o.Hash, root: o.Root,
 		egress: o.Egress, allow: o.Allow, holder: o.Holder, log: o.Log,
 	}
-	if err := n.open(); err != nil {
+	err := n.followMachine()
+	if err == nil {
+		var ours []netip.Prefix
+		if ours, err = machineAddresses(); err == nil {
+			err = inNet(func() error { return errors.Join(claim(ours), n.open()) })
+		}
+	}
+	if err != nil {
+		n.endFollowing()
 		return nil, err
 	}
 	return n, nil
@@ -325,6 +334,7 @@ func (n *Network) Restored() int64 {
 
 // Leave stops restoring the firewall. Its tables stay, and their copies with the holder.
 func (n *Network) Leave() error {
+	n.endFollowing()
 	var err error
 	if n.watch != nil {
 		err = n.watch.close()
@@ -358,6 +368,10 @@ func (n *Network) veth(a netip.Addr) string {
 // Connect creates a veth pair from the bridge into a process's network namespace, where its
 // end becomes eth0 with the address.
 func (n *Network) Connect(p local.ProcessID, a netip.Addr) error {
+	return inNet(func() error { return n.connect(p, a) })
+}
+
+func (n *Network) connect(p local.ProcessID, a netip.Addr) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MasterIndex, attrs.Flags = n.veth(a), n.bridge, net.FlagUp
 	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerHardwareAddr: hardware(a),
@@ -403,7 +417,9 @@ func (n *Network) address(a netip.Addr) error {
 }
 
 // Disconnect removes an instance's veth pair; it is not an error if there is none.
-func (n *Network) Disconnect(a netip.Addr) error { return removeLink(n.veth(a)) }
+func (n *Network) Disconnect(a netip.Addr) error {
+	return inNet(func() error { return removeLink(n.veth(a)) })
+}
 
 func removeLink(name string) error {
 	link, err := netlink.LinkByName(name)
@@ -418,7 +434,9 @@ func removeLink(name string) error {
 }
 
 // Sweep removes veth pairs without an instance.
-func (n *Network) Sweep() error {
+func (n *Network) Sweep() error { return inNet(n.sweep) }
+
+func (n *Network) sweep() error {
 	links, err := listLinks()
 	if err != nil {
 		return err
@@ -439,7 +457,9 @@ func (n *Network) Sweep() error {
 }
 
 // Remove removes the bridge and the firewall.
-func (n *Network) Remove() error {
+func (n *Network) Remove() error { return inNet(n.remove) }
+
+func (n *Network) remove() error {
 	err := errors.Join(n.unhold(), removeTable(n.table), removeLink(n.name))
 	if n.egress {
 		err = errors.Join(err, stopForwarding(forwarded))
@@ -450,6 +470,10 @@ func (n *Network) Remove() error {
 // RemoveOrphans removes the networks of engines whose root is gone and that have no instances.
 // clear removes what else the engine with that hash had; if it reports false, the network stays.
 func RemoveOrphans(clear func(hash string) (bool, error)) error {
+	return inNet(func() error { return removeOrphans(clear) })
+}
+
+func removeOrphans(clear func(hash string) (bool, error)) error {
 	links, err := listLinks()
 	if err != nil {
 		return err

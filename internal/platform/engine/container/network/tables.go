@@ -13,6 +13,8 @@ import (
 	"github.com/google/nftables/binaryutil"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"ingot/internal/base/rootless"
 )
 
 // Each table exists twice: once as any other, which stays when no process of the engine runs,
@@ -32,7 +34,9 @@ type kernel struct {
 	port uint32 // of the socket
 }
 
-func dialKernel() (*kernel, error) {
+func dialKernel() (*kernel, error) { return rootless.InNet(dialHere) }
+
+func dialHere() (*kernel, error) {
 	k := &kernel{}
 	var err error
 	k.Conn, err = nftables.New(nftables.AsLasting(), nftables.WithSockOptions(func(c *netlink.Conn) error {

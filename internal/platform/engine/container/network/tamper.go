@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/rootless"
 )
 
 // rulesWatch restores the firewall when another program removes or changes a part of it. The
@@ -42,7 +43,7 @@ const (
 
 // watchRules begins to restore the firewall, which is written afterwards.
 func watchRules(n *Network) (*rulesWatch, error) {
-	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
+	conn, err := rootless.InNet(func() (*netlink.Conn, error) { return netlink.Dial(unix.NETLINK_NETFILTER, nil) })
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,9 @@ import (
 )
 
 // TryLinks reports why links cannot be made here.
-func TryLinks() error {
+func TryLinks() error { return inNet(tryLinks) }
+
+func tryLinks() error {
 	// Not the process's number: a link that a killed process left would have that name too.
 	id := strings.ToLower(rand.Text()[:10])
 	attrs := netlink.NewLinkAttrs()
@@ -34,5 +36,5 @@ func TryLinks() error {
 func TryFirewall() error {
 	name := "ingot-try-" + strings.ToLower(rand.Text())
 	n := &Network{table: name, name: "ig-try", chosen: netChoice{Subnet: pools[0]}}
-	return errors.Join(n.writeFirewall(), n.unhold(), removeTable(name))
+	return inNet(func() error { return errors.Join(n.writeFirewall(), n.unhold(), removeTable(name)) })
 }

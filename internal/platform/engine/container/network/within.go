@@ -5,12 +5,9 @@ package network
 import (
 	"errors"
 	"os"
-	"runtime"
 	"strconv"
 
-	"golang.org/x/sys/unix"
-
-	"ingot/internal/base/background"
+	"ingot/internal/base/rootless"
 	"ingot/internal/platform/engine/local"
 )
 
@@ -21,36 +18,20 @@ var ErrEnded = errors.New("the instance has ended")
 // namespace it was created in, wherever it is used.
 func Within[T any](p local.ProcessID, f func() (T, error)) (T, error) {
 	var result T
-	err := <-background.Async("engine dial", func() error {
-		runtime.LockOSThread()
-		back, err := visit(p, func() (err error) { result, err = f(); return err })
-		if back {
-			runtime.UnlockOSThread() // else the thread ends with this goroutine
-		}
-		return err
-	})
-	return result, err
+	ns, err := os.Open("/proc/" + strconv.Itoa(p.PID) + "/ns/net")
+	if err != nil {
+		return result, err
+	}
+	defer ns.Close()
+	if !p.Alive() {
+		return result, ErrEnded
+	}
+	return rootless.Within(ns, f)
 }
 
-// visit is Within for a locked thread; back reports whether the thread is back in its
-// own namespace.
-func visit(p local.ProcessID, f func() error) (back bool, err error) {
-	home, err := os.Open("/proc/thread-self/ns/net")
-	if err != nil {
-		return true, err
-	}
-	defer home.Close()
-	away, err := os.Open("/proc/" + strconv.Itoa(p.PID) + "/ns/net")
-	if err != nil {
-		return true, err
-	}
-	defer away.Close()
-	if !p.Alive() {
-		return true, ErrEnded
-	}
-	if err := unix.Setns(int(away.Fd()), unix.CLONE_NEWNET); err != nil {
-		return true, os.NewSyscallError("setns", err)
-	}
-	err = f()
-	return unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil, err
+// inNet calls f in the network of instances, which is that of this process unless an ordinary user
+// started it.
+func inNet(f func() error) error {
+	_, err := rootless.InNet(func() (struct{}, error) { return struct{}{}, f() })
+	return err
 }
