@@ -69,7 +69,7 @@ func Find(root string, old ...string) (*Tree, error) {
 		want = append(slices.Clip(want), old...)
 	}
 	for _, name := range want {
-		if t.at[name] == "" {
+		if t.at[name] == "" || !exists(t.file(name, "", "")) {
 			return nil, fmt.Errorf("%w: the controller %s is missing", ErrNone, name)
 		}
 	}

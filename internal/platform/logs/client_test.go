@@ -63,7 +63,8 @@ func TestClientFollows(t *testing.T) {
 	d := newDesk(t)
 	const total = 3000
 	proxy := newCutter(t, strings.TrimPrefix(d.url, "http://"))
-	c := client.New("http://"+proxy.Addr().String(), client.Trust{}, client.Tokens{Access: d.token("u", "cloud_controller.read")})
+	c := client.New("http://"+proxy.Addr().String(), client.Trust{},
+		client.Tokens{Access: d.token("u", "cloud_controller.read")})
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

@@ -78,7 +78,7 @@ func asUser(t *testing.T, argv ...string) *exec.Cmd {
 			t.Fatalf("%s: %v: %s", name, err, out)
 		}
 	}
-	run("useradd", "--create-home", "--home-dir", filepath.Join("/var/tmp", name), name)
+	run("useradd", "--create-home", "--home-dir", "/var/tmp/"+name, name)
 	t.Cleanup(func() {
 		if out, err := exec.CommandContext(context.WithoutCancel(t.Context()), find("userdel"), "--remove", name).
 			CombinedOutput(); err != nil {
@@ -96,7 +96,7 @@ func asUser(t *testing.T, argv ...string) *exec.Cmd {
 	all, err := groups{proc: "/proc", tree: "/sys/fs/cgroup"}.of("1")
 	testkit.Must(t, err)
 	for tree := range all {
-		top := filepath.Join("/sys/fs/cgroup", tree)
+		top := "/sys/fs/cgroup/" + tree
 		dir := filepath.Join(top, name)
 		testkit.Must(t, os.Mkdir(dir, 0o755))
 		t.Cleanup(func() { _ = removeGroups(dir) })

@@ -190,7 +190,7 @@ func prepare(name, dir string) error {
 	if err := ownRun(); err != nil {
 		return err
 	}
-	data := filepath.Join("/run", name)
+	data := "/run/" + name
 	if err := os.Mkdir(data, 0o711); err != nil { //nolint:gosec // ids of instances pass
 		return err
 	}
@@ -243,7 +243,7 @@ func ownRun() error {
 
 // keep mounts an entry of the old /run in the new one.
 func keep(old *os.File, e os.DirEntry) error {
-	at := filepath.Join("/run", e.Name())
+	at := "/run/" + e.Name()
 	var err error
 	switch {
 	case e.Type()&os.ModeSymlink != 0:
