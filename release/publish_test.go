@@ -299,8 +299,9 @@ func TestRPMRepository(t *testing.T) {
 		t.Error("dnf installed another ingot")
 	}
 	does(t, "rpm", "--root", root, "-V", "--nodeps", "ingot")
-	if out := does(t, "rpm", "--root", root, "-qc", "ingot"); out != "/etc/default/ingot\n" {
-		t.Errorf("configuration files %q, want only /etc/default/ingot", out)
+	want := "/etc/default/ingot\n/etc/needrestart/conf.d/ingot.conf\n"
+	if out := does(t, "rpm", "--root", root, "-qc", "ingot"); out != want {
+		t.Errorf("configuration files %q, want %q", out, want)
 	}
 	does(t, "rpm", "--root", root, "-e", "--noscripts", "ingot")
 	if left, err := filepath.Glob(root + "/usr/*/*ingot*"); err != nil || len(left) > 0 {
