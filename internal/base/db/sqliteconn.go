@@ -65,9 +65,8 @@ type liteStmt struct {
 	busy, cached bool
 }
 
-// newStatements returns a cache that closes the statements it evicts. A cache for many
-// goroutines, which one connection does not need, has cost 5 % of the processor time of an
-// accepted send and 2 MB of memory.
+// newStatements returns a cache that closes the statements it evicts. One for many goroutines,
+// which a connection does not need, made accepted sends a tenth slower.
 func newStatements(limit int) (*simplelru.LRU[string, *liteStmt], error) {
 	return simplelru.NewLRU(limit, func(_ string, s *liteStmt) {
 		s.cached = false
