@@ -1,7 +1,9 @@
 package rootless
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"os"
 	"runtime"
 	"strconv"
@@ -41,6 +43,29 @@ func InNet[T any](f func() (T, error)) (result T, err error) {
 	}
 	err = w.call(func() (err error) { result, err = f(); return err })
 	return result, err
+}
+
+// dials bounds the threads that connection attempts occupy: one that is not answered does so until its
+// timeout, and the runtime ends a process with 10,000 threads.
+var dials = make(chan struct{}, 1000)
+
+// Dial is InNet for a connection attempt. Beyond a bound, attempts wait for others to end.
+func Dial(ctx context.Context, connect func() (net.Conn, error)) (net.Conn, error) {
+	if s := Current(); s == nil || s.Inside {
+		return connect()
+	}
+	return bounded(ctx, dials, func() (net.Conn, error) { return InNet(connect) })
+}
+
+// bounded calls connect when a slot is free.
+func bounded(ctx context.Context, slots chan struct{}, connect func() (net.Conn, error)) (net.Conn, error) {
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-slots }()
+	return connect()
 }
 
 // worker is a thread in the network of instances. It cannot go back to the network of the machine, which belongs

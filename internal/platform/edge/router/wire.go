@@ -58,7 +58,7 @@ func newWire(o Options, t *Table) *wire {
 
 // dialInstance connects to an instance, in the network of instances.
 func dialInstance(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
-	return rootless.InNet(func() (net.Conn, error) { return d.DialContext(ctx, network, address) })
+	return rootless.Dial(ctx, func() (net.Conn, error) { return d.DialContext(ctx, network, address) })
 }
 
 func (w *wire) close() {
