@@ -124,7 +124,7 @@ func (p *process) timeZone() (core.Finding, bool) {
 	}
 	if _, err := time.LoadLocation(zone); err != nil && !isFile(zone) {
 		return core.Finding{Name: "time zone", State: core.FindingNote, Found: zone,
-			Get: "it is not installed, so times are shown in UTC: apt-get install tzdata"}, true
+			Get: "it is not installed, so times are shown in UTC: " + howToInstall("zoneinfo", thisSystem())}, true
 	}
 	return core.Finding{}, false
 }

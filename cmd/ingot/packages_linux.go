@@ -46,6 +46,7 @@ var packageNames = map[string][len(managers)]string{
 	"javac":       {"default-jdk-headless", "java-devel", "openjdk21-jdk", "jdk-openjdk", "java-21-openjdk-devel"},
 	"catalina.sh": {"tomcat10-common", "tomcat", "", "tomcat10", "tomcat"},
 	"nginx":       {"nginx", "nginx", "nginx", "nginx", "nginx"},
+	"zoneinfo":    {"tzdata", "tzdata", "tzdata", "tzdata", "timezone"},
 }
 
 // thisSystem is the content of this machine's os-release file.

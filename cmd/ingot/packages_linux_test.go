@@ -35,6 +35,7 @@ func TestHowToInstall(t *testing.T) {
 	for _, f := range tools() {
 		looked[f.Name] = true
 	}
+	looked["zoneinfo"] = true // if TZ names a time zone that is not installed
 	for name := range looked {
 		if strings.HasSuffix(howToInstall(name, "ID=debian"), " ") || packageNames[name] == [len(managers)]string{} {
 			t.Errorf("no packages for %s", name)
