@@ -43,6 +43,7 @@ func cfCommand(ctx context.Context, t testing.TB, home string, args []string) *e
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "CF_HOME=" + home, "CF_COLOR=false", "LANG=en_US.UTF-8",
 		"TERM=dumb", "TZ=UTC",
+		"GOGC=400", // there are hundreds of calls, and most end before their garbage would matter
 	}
 	return cmd
 }
