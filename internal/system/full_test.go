@@ -70,7 +70,9 @@ func (f *full) fill(free int) (empty func()) {
 	}
 	return func() {
 		f.Helper()
-		if err := os.Remove(name); err != nil {
+		// A removed file keeps its blocks while a process has it open, and one that another test is
+		// just starting has it until its program is loaded.
+		if err := errors.Join(os.Truncate(name, 0), os.Remove(name)); err != nil {
 			f.Fatal(err)
 		}
 	}
