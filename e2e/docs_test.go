@@ -49,7 +49,7 @@ func TestNotificationsGuide(t *testing.T) {
 	contains(t, string(out), `"status":"queued"`, `{"status":"`, strings.TrimPrefix(signature, "t=1900000000,v1="))
 
 	p := &mailFixture{Server: s}
-	for _, to := range []string{"admin@localhost", "eve@example.org"} {
+	for _, to := range []string{"admin@localhost", "eve@example.org", "dora@example.org"} {
 		testkit.Eventually(t, fmt.Sprintf("the mail to %s is in the mailbox", to), func() bool {
 			return strings.Contains(p.call(t, "GET", s.Admin+"/mailbox/messages", "", nil).String(), to)
 		})

@@ -1,6 +1,9 @@
 package notify
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // AudienceType is the type of an audience's id.
 type AudienceType string
@@ -12,6 +15,8 @@ const (
 	ToEveryone AudienceType = "everyone"
 	ToScope    AudienceType = "scope"
 	ToEmail    AudienceType = "email"
+	// ToList is a list of recipients in Lists.
+	ToList AudienceType = "list"
 )
 
 // Audience is a group of recipients. The names are set by Directory.Resolve;
@@ -33,7 +38,7 @@ type Audience struct {
 type Recipient struct {
 	UserID string
 	Email  string
-	// Audience is the index of the audience it came from.
+	// Audience is the index of the audience it came from, or its position in a list.
 	Audience int
 }
 
@@ -66,9 +71,12 @@ type Send struct {
 	TemplateID string
 	Audiences  []Audience
 	Content    Content
-	RequestID  string // the caller's X-Vcap-Request-Id
-	Trace      string // traceparent of the request; "" if it is not traced
-	Received   time.Time
+	// Data is a JSON object for templates, or nil; Locale is a BCP 47 tag, or "".
+	Data      json.RawMessage
+	Locale    string
+	RequestID string // the caller's X-Vcap-Request-Id
+	Trace     string // traceparent of the request; "" if it is not traced
+	Received  time.Time
 
 	// Cursor is the position up to which the audiences were read; Expanded
 	// reports that all were.
@@ -85,6 +93,14 @@ func (s *Send) Preferred() KindRef {
 		return KindRef{KindID: s.CampaignTypeID}
 	}
 	return KindRef{s.ClientID, s.KindID}
+}
+
+// List returns the id of the list of recipients, or "" if the send has audiences.
+func (s *Send) List() string {
+	if len(s.Audiences) == 1 && s.Audiences[0].Type == ToList {
+		return s.Audiences[0].ID
+	}
+	return ""
 }
 
 // Cursor is a position in a send's audiences.

@@ -1,5 +1,10 @@
 package notify
 
+import (
+	"encoding/json"
+	"iter"
+)
+
 // Request is a send request from an HTTP API, with a valid format.
 type Request struct {
 	// Client is the caller's client id, MayCritical whether its token carries
@@ -12,12 +17,19 @@ type Request struct {
 	Campaign  *CampaignType
 	Template  string
 	Audiences []Audience
+	// Members are recipients with their data, instead of Audiences. They are read once; an
+	// error ends the request, and nothing is sent.
+	Members   iter.Seq2[Member, error]
 	Content   Content
+	Data      json.RawMessage // a JSON object for templates
+	Locale    string          // a BCP 47 tag
 	RequestID string
 	Trace     string // the request's traceparent
 	// IdempotencyKey is the header's value; Hash covers the whole request.
 	IdempotencyKey string
 	Hash           string
+	// MembersHash replaces Hash after Members were read.
+	MembersHash func() string
 	// Async requests a response (202) before a large audience is read.
 	Async bool
 }
@@ -28,4 +40,6 @@ type Receipt struct {
 	// Replayed reports that this is the result of an earlier request with the
 	// same idempotency key.
 	Replayed bool
+	// Members is the number of Request.Members, without Duplicates.
+	Members, Duplicates int
 }

@@ -13,6 +13,7 @@ import (
 // addresses that are named individually need no Directory.
 type Reader struct {
 	Directory Directory
+	Lists     Lists
 	// Page is the number of members per request.
 	Page int
 	// Near stops before the first audience that needs the Directory.
@@ -51,7 +52,9 @@ func (r Reader) Read(ctx context.Context, audiences []Audience, from Cursor, wan
 			return nil, to, false, err
 		}
 		for _, m := range page {
-			m.Audience = to.Audience
+			if a.Type != ToList {
+				m.Audience = to.Audience
+			}
 			if m = clean(m); m.UserID == "" && m.Email == "" {
 				continue
 			}
@@ -80,6 +83,8 @@ func (r Reader) page(ctx context.Context, a Audience, cursor string) ([]Recipien
 		return []Recipient{{UserID: a.ID}}, "", nil
 	case ToEmail:
 		return []Recipient{{Email: a.ID}}, "", nil
+	case ToList:
+		return listPage(ctx, r.Lists, a.ID, cursor)
 	}
 	return r.Directory.Page(ctx, a, cursor, r.Page)
 }
@@ -97,7 +102,7 @@ func clean(m Recipient) Recipient {
 
 // near reports whether the members of an audience are known without a
 // Directory.
-func near(a Audience) bool { return a.Type == ToUser || a.Type == ToEmail }
+func near(a Audience) bool { return a.Type == ToUser || a.Type == ToEmail || a.Type == ToList }
 
 // maxAddress is the maximum length of an address in SMTP.
 const maxAddress = 254

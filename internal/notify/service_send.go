@@ -30,6 +30,7 @@ type Service struct {
 	o         ServiceOptions
 	quotas    *quotas
 	broadcast broadcast
+	uploads   uploads
 }
 
 // New returns a Service. It runs nothing itself: package delivery processes the
@@ -81,7 +82,7 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 	if err := s.check(r); err != nil {
 		return Receipt{}, err
 	}
-	if r.IdempotencyKey != "" {
+	if r.IdempotencyKey != "" && r.Members == nil {
 		// A repeated request gets the same response, even if the kind or the
 		// audience has changed since.
 		earlier, repeated, err := s.o.Store.Repeated(ctx, r.Client, Idempotency{Key: r.IdempotencyKey, Hash: r.Hash,
@@ -98,6 +99,8 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 		TemplateID: r.Template,
 		Audiences:  append([]Audience(nil), r.Audiences...),
 		Content:    r.Content,
+		Data:       r.Data,
+		Locale:     r.Locale,
 		RequestID:  r.RequestID,
 		Trace:      r.Trace,
 		Received:   now,
@@ -105,11 +108,19 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 	if strings.TrimSpace(n.Content.Subject) == "" {
 		n.Content.Subject = noSubject
 	}
-	if r.IdempotencyKey != "" {
-		n.Idempotency = Idempotency{Key: r.IdempotencyKey, Hash: r.Hash, Until: now.Add(keysKept)}
-	}
 	if err := s.describe(ctx, r, &n.Send); err != nil {
 		return Receipt{}, err
+	}
+	if r.Members != nil {
+		return s.sendList(ctx, r, n, now)
+	}
+	return s.accept(ctx, r, n, now)
+}
+
+// accept reads the first recipients of a send and stores it.
+func (s *Service) accept(ctx context.Context, r Request, n NewSend, now time.Time) (Receipt, error) {
+	if r.IdempotencyKey != "" {
+		n.Idempotency = Idempotency{Key: r.IdempotencyKey, Hash: r.Hash, Until: now.Add(keysKept)}
 	}
 	if err := s.read(ctx, r, &n); err != nil {
 		return Receipt{}, err
@@ -152,6 +163,12 @@ func (s *Service) check(r Request) error {
 		if s.o.Limits.Bytes >= 0 && len(f.value) > s.o.Limits.Bytes {
 			bad("%q is %d bytes long, at most %d are allowed", f.name, len(f.value), s.o.Limits.Bytes)
 		}
+	}
+	if why := checkData(r.Data, maxData); why != "" {
+		bad(`"data" %s`, why)
+	}
+	if why := checkLocale(r.Locale); why != "" {
+		bad(`"locale" %s`, why)
 	}
 	if len(r.Audiences) > maxAudiences {
 		bad("the request has %d audiences, at most %d are allowed: send to a space, an organization or a scope instead",
@@ -234,7 +251,8 @@ func (s *Service) read(ctx context.Context, r Request, n *NewSend) error {
 			return err
 		}
 	}
-	reader := Reader{Directory: s.o.Directory, Page: atOnce, Near: r.Async || campaign, Lenient: campaign}
+	reader := Reader{Directory: s.o.Directory, Lists: s.o.Store, Page: atOnce, Near: r.Async || campaign,
+		Lenient: campaign}
 	var err error
 	n.Recipients, n.Cursor, n.Expanded, err = reader.Read(ctx, n.Audiences, Cursor{}, atOnce)
 	return err

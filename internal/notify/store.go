@@ -27,6 +27,7 @@ type Store interface {
 	Preferences
 	Campaigns
 	Sends
+	Lists
 	Queue
 	Upkeep
 }

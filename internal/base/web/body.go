@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -19,8 +20,13 @@ func DecodeJSON(r *http.Request, v any) error { return decode(r, v, false) }
 // DecodeStrict is like DecodeJSON, but rejects unknown fields.
 func DecodeStrict(r *http.Request, v any) error { return decode(r, v, true) }
 
-func decode(r *http.Request, v any, strict bool) error {
-	d := json.NewDecoder(r.Body)
+// DecodeLine is DecodeStrict for one line of a body that is read line by line.
+func DecodeLine(line []byte, v any) error { return decodeFrom(bytes.NewReader(line), v, true) }
+
+func decode(r *http.Request, v any, strict bool) error { return decodeFrom(r.Body, v, strict) }
+
+func decodeFrom(r io.Reader, v any, strict bool) error {
+	d := json.NewDecoder(r)
 	if strict {
 		d.DisallowUnknownFields()
 	}

@@ -23,6 +23,7 @@ type contents struct {
 	bodies    map[bodyKey]*notify.Body
 	order     []bodyKey // of bodies, oldest first
 	bytes     int
+	data      *recipientData
 }
 
 // templateKey is what the choice of a template depends on.
@@ -54,7 +55,8 @@ const (
 )
 
 func newContents(o Options) *contents {
-	return &contents{o: o, templates: map[templateKey]*chosen{}, bodies: map[bodyKey]*notify.Body{}}
+	return &contents{o: o, templates: map[templateKey]*chosen{}, bodies: map[bodyKey]*notify.Body{},
+		data: newRecipientData(o.Store)}
 }
 
 // body renders a message. own reports whether the body is not shared.
@@ -63,11 +65,15 @@ func (c *contents) body(ctx context.Context, l *message) (body *notify.Body, own
 	if err != nil {
 		return nil, false, err
 	}
-	if with.Personal() {
-		body, err := c.render(with, c.values(l, c.link(l)))
+	list := l.Send.List() != ""
+	if with.Personal() || list && with.UsesData() {
+		body, err := c.personal(ctx, with, l)
 		return body, true, err
 	}
 	key := bodyKey{l.Send.Number, l.Audience, with}
+	if list { // what differs is whether a user or an address is told why
+		key.audience = min(len(l.UserID), 1)
+	}
 	c.mu.Lock()
 	have := c.bodies[key]
 	c.mu.Unlock()
@@ -78,15 +84,28 @@ func (c *contents) body(ctx context.Context, l *message) (body *notify.Body, own
 	if link != "" {
 		link = notify.UnsubscribeMark
 	}
-	body, err = c.render(with, c.values(l, link))
+	values, err := c.values(ctx, l, link)
+	if err != nil {
+		return nil, false, err
+	}
+	body, err = c.render(with, values)
 	if errors.Is(err, template.ErrPersonal) {
-		body, err = c.render(with, c.values(l, c.link(l)))
+		body, err = c.personal(ctx, with, l)
 		return body, true, err
 	}
 	if err != nil {
 		return nil, false, err
 	}
 	return c.keep(key, body), false, nil
+}
+
+// personal renders a message that no other recipient gets.
+func (c *contents) personal(ctx context.Context, with *template.Compiled, l *message) (*notify.Body, error) {
+	values, err := c.values(ctx, l, c.link(l))
+	if err != nil {
+		return nil, err
+	}
+	return c.render(with, values)
 }
 
 // keep remembers a body, and returns the one that another worker was faster with.
@@ -121,19 +140,22 @@ func (c *contents) render(with *template.Compiled, v template.Values) (body *not
 
 // values returns what a template can show to a recipient. link is the address to
 // unsubscribe, or the mark.
-func (c *contents) values(l *message, link string) template.Values {
+func (c *contents) values(ctx context.Context, l *message, link string) (template.Values, error) {
 	s := l.Send
+	data, locale, err := c.data.of(ctx, l)
+	if err != nil {
+		return template.Values{}, err
+	}
 	v := template.Values{
 		From: c.o.From, ReplyTo: s.Content.ReplyTo, To: l.to(),
 		Subject: s.Content.Subject, Text: s.Content.Text, HTML: s.Content.HTML,
 		KindDescription: s.KindDescription, SourceDescription: s.SourceDescription,
 		UserGUID: l.UserID, ClientID: s.ClientID, MessageID: c.o.IDs.Message(l.Number),
 		UnsubscribeID: c.token(l), UnsubscribeURL: link,
-		RequestReceived: s.Received.UTC(), Domain: c.o.Domain,
+		RequestReceived: s.Received.UTC(), Domain: c.o.Domain, Data: data, Locale: locale,
 	}
-	if l.Audience < len(s.Audiences) {
-		a := s.Audiences[l.Audience]
-		v.Endorsement = template.Endorse(a, s.CampaignTypeID != "")
+	if a := audienceOf(l); a != nil {
+		v.Endorsement = template.Endorse(*a, s.CampaignTypeID != "")
 		switch a.Type {
 		case notify.ToSpace:
 			v.Space, v.SpaceGUID, v.Organization, v.OrganizationGUID = a.SpaceName, a.ID, a.OrgName, a.OrgID
@@ -143,7 +165,21 @@ func (c *contents) values(l *message, link string) template.Values {
 			v.Scope = a.ID
 		}
 	}
-	return v
+	return v, nil
+}
+
+// audienceOf returns the audience that a message belongs to. To the members of a list it is
+// sent directly.
+func audienceOf(l *message) *notify.Audience {
+	switch {
+	case l.Send.List() == "" && l.Audience < len(l.Send.Audiences):
+		return &l.Send.Audiences[l.Audience]
+	case l.Send.List() == "":
+		return nil
+	case l.UserID != "":
+		return &notify.Audience{Type: notify.ToUser, ID: l.UserID}
+	}
+	return &notify.Audience{Type: notify.ToEmail, ID: l.Email}
 }
 
 // token lets the recipient unsubscribe; empty when there is nothing to

@@ -24,5 +24,6 @@
 //
 // Imports: base/background, base/clock, base/datadir, base/logging,
 // base/safedial, base/tracing, notify, notify/template,
-// github.com/prometheus/client_golang/prometheus.
+// github.com/hashicorp/golang-lru/v2/simplelru,
+// github.com/prometheus/client_golang/prometheus, golang.org/x/text/language.
 package delivery

@@ -165,7 +165,7 @@ func (d *Delivery) chunk(ctx context.Context, e *expansion) (t turn) {
 		}
 	}()
 	reader := notify.Reader{
-		Directory: d.o.Directory, Page: d.o.Chunk, Lenient: true,
+		Directory: d.o.Directory, Lists: d.o.Store, Page: d.o.Chunk, Lenient: true,
 		Skipped: func(a notify.Audience, err error) {
 			d.o.Log.Warn("audience does not exist, skipped", "send", d.o.IDs.Send(s.Number), "type", a.Type, "id", a.ID,
 				"error", err)

@@ -112,6 +112,7 @@ func Register(g *web.Group, o Options) {
 
 	reader := web.Scope(scopeWrite, scopeEmails, scopeAdmin)
 	g.Handle("GET", "/sends", reader, f.listSends)
+	g.Within(sendLimits).Handle("POST", "/sends", web.Scope(scopeWrite), f.createSend)
 	g.Handle("GET", "/sends/{send}", reader, f.showSend)
 	g.Handle("GET", "/messages", reader, f.listMessages)
 	g.Handle("POST", "/messages/{message}/replay", reader, f.replay)

@@ -3,6 +3,7 @@ package httpext
 import (
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/mail"
@@ -31,6 +32,8 @@ func (f *handlers) preview(w http.ResponseWriter, r *http.Request) error {
 			Text    string `json:"text"`
 			HTML    string `json:"html"`
 		} `json:"message"`
+		Data   json.RawMessage `json:"data"`
+		Locale string          `json:"locale"`
 	}
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
@@ -43,8 +46,12 @@ func (f *handlers) preview(w http.ResponseWriter, r *http.Request) error {
 	if err := template.Check(t); err != nil {
 		return err
 	}
-	rendered, err := template.Preview(t, template.Values{Subject: body.Message.Subject, Text: body.Message.Text,
-		HTML: body.Message.HTML, ClientID: client(r)})
+	values := template.Values{Subject: body.Message.Subject, Text: body.Message.Text, HTML: body.Message.HTML,
+		ClientID: client(r)}
+	if err := notify.ReadData(present(body.Data), body.Locale, &values.Data, &values.Locale); err != nil {
+		return err
+	}
+	rendered, err := template.Preview(t, values)
 	if err != nil {
 		return err
 	}

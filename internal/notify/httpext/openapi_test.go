@@ -17,8 +17,8 @@ func TestDescriptions(t *testing.T) {
 		paths, schemas   int
 		ownPath, ownType string
 	}{
-		"1": {httpext.DescriptionV1, 39, 19, "/registration", "Preferences"},
-		"2": {httpext.DescriptionV2, 31, 20, "/senders", "Campaign"},
+		"1": {httpext.DescriptionV1, 39, 21, "/registration", "Preferences"},
+		"2": {httpext.DescriptionV2, 31, 22, "/senders", "Campaign"},
 	} {
 		d, err := openapitest.Parse(c.text, nil)
 		if err != nil {

@@ -91,6 +91,7 @@ func TestUnknownFields(t *testing.T) {
 		{1, "POST /emails", "", `{"to":"a@example.com","text":"t","cc":"b@example.com"}`, 200, "cc", ""},
 		{1, "POST /templates/preview", "", `{"template":{"colour":"x"}}`, 422, "colour", ""},
 		{1, "POST /templates/check", "", `{"colour":"x"}`, 422, "colour", ""},
+		{1, "POST /sends", "", `{"kind_id":"news","recipients":[{"user":"u-1","colour":"x"}]}`, 422, "colour", ""},
 		{1, "POST /webhooks", "", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
 
 		{2, "POST /senders", "", `{"name":"s2","description":"x"}`, 201, "description", ""},
@@ -106,6 +107,7 @@ func TestUnknownFields(t *testing.T) {
 			"send_at", ""},
 		{2, "POST /templates/preview", "", `{"template":{"colour":"x"}}`, 422, "colour", ""},
 		{2, "POST /templates/check", "", `{"colour":"x"}`, 422, "colour", ""},
+		{2, "POST /sends", "", `{"kind_id":"news","recipients":[{"user":"u-1","colour":"x"}]}`, 422, "colour", ""},
 		{2, "POST /webhooks", "", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
 	}
 	for _, tc := range cases {
@@ -118,7 +120,7 @@ func TestUnknownFields(t *testing.T) {
 			bearer = user
 		}
 		a := w.Expect(tc.version, bearer, method, path, tc.body, tc.status, "")
-		if slices.Contains([]string{"/templates/preview", "/templates/check", "/webhooks"}, path) {
+		if slices.Contains([]string{"/templates/preview", "/templates/check", "/webhooks", "/sends"}, path) {
 			if !strings.Contains(a.Message(), tc.field) {
 				t.Errorf("v%d %s: %q does not name %s", tc.version, tc.route, a.Message(), tc.field)
 			}

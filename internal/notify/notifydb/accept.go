@@ -217,6 +217,9 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 					members = append(members, a.Number, memberOf(r))
 				}
 			}
+			if err := useList(tx, a.List(), a.Number); err != nil {
+				return err
+			}
 			added += n
 		}
 		if err := storeSends(tx, sends); err != nil {

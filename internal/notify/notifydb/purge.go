@@ -2,6 +2,7 @@ package notifydb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -55,7 +56,7 @@ func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
 			break
 		}
 	}
-	return purged, s.purgeKeys(ctx)
+	return purged, errors.Join(s.purgeKeys(ctx), s.purgeLists(ctx))
 }
 
 // oldSend is a send that may have messages to delete.
@@ -184,6 +185,9 @@ func (s *Store) purgeEmpty(ctx context.Context, sends []oldSend) error {
 			}
 			list = numberList(tx.Dialect(), empty)
 			for _, statement := range []string{
+				"DELETE FROM notify_list_members WHERE list IN (SELECT id FROM notify_lists WHERE " +
+					numbersIn(tx.Dialect(), "send") + ")",
+				"DELETE FROM notify_lists WHERE " + numbersIn(tx.Dialect(), "send"),
 				"DELETE FROM notify_sends WHERE " + numbersIn(tx.Dialect(), "number"),
 				"DELETE FROM notify_counts WHERE " + numbersIn(tx.Dialect(), "send"),
 				"DELETE FROM notify_members WHERE " + numbersIn(tx.Dialect(), "send"),

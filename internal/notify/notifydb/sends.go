@@ -23,6 +23,8 @@ type sendData struct {
 	Content           notify.Content    `json:"content"`
 	RequestID         string            `json:"request,omitempty"`
 	Trace             string            `json:"trace,omitempty"`
+	Data              json.RawMessage   `json:"data,omitempty"`
+	Locale            string            `json:"locale,omitempty"`
 }
 
 // encodeSend encodes the data column. Texts were checked: JSON would hide a
@@ -30,7 +32,7 @@ type sendData struct {
 func encodeSend(s *notify.Send) (string, error) {
 	texts := []string{
 		s.SenderID, s.CampaignTypeID, s.KindDescription, s.SourceDescription, s.TemplateID, s.RequestID, s.Trace,
-		s.Content.Subject, s.Content.Text, s.Content.HTML, s.Content.ReplyTo, s.ClientID, s.KindID, s.Cursor.Page,
+		s.Content.Subject, s.Content.Text, s.Content.HTML, s.Content.ReplyTo, s.ClientID, s.KindID, s.Cursor.Page, s.Locale,
 	}
 	for _, a := range s.Audiences {
 		texts = append(texts, string(a.Type), a.ID, a.Role, a.SpaceName, a.OrgID, a.OrgName)
@@ -40,7 +42,7 @@ func encodeSend(s *notify.Send) (string, error) {
 	}
 	out, err := json.Marshal(sendData{
 		s.SenderID, s.CampaignTypeID, s.Critical, s.KindDescription, s.SourceDescription, s.TemplateID,
-		s.Audiences, s.Content, s.RequestID, s.Trace,
+		s.Audiences, s.Content, s.RequestID, s.Trace, s.Data, s.Locale,
 	})
 	return string(out), err
 }
@@ -63,6 +65,7 @@ func scanSend(row db.Scanner) (r sendRow, err error) {
 	r.SenderID, r.CampaignTypeID, r.Critical = d.SenderID, d.CampaignTypeID, d.Critical
 	r.KindDescription, r.SourceDescription, r.TemplateID = d.KindDescription, d.SourceDescription, d.TemplateID
 	r.Audiences, r.Content, r.RequestID, r.Trace = d.Audiences, d.Content, d.RequestID, d.Trace
+	r.Data, r.Locale = d.Data, d.Locale
 	r.Expanded = !r.expanded.IsZero()
 	return r, err
 }

@@ -53,6 +53,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"IdempotencyTogether", testIdempotencyTogether},
 		{"QueueFull", testQueueFull},
 		{"QueueFullTogether", testQueueFullTogether},
+		{"Lists", testLists},
 		{"Extend", testExtend},
 		{"ExtendDuplicates", testExtendDuplicates},
 		{"ExtendAudiences", testExtendAudiences},

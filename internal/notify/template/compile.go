@@ -10,20 +10,26 @@ import (
 	"text/template/parse"
 )
 
-// program is a compiled part of a template: a tree of steps. It has no loops and
-// no recursion, so it takes at most as many steps as its source has actions.
+// program is a compiled part of a template: a tree of steps. It has no recursion, and its loops
+// have a common limit (maxRounds).
 type program struct {
 	steps []step
 	used  map[string]bool
-	// linkComputed: see compiler.
-	linkComputed bool
+	// linkComputed and localized: see compiler.
+	linkComputed, localized bool
 }
 
-// step is one of: text, show (print), or a choice.
+// step is one of: text, show (print), a choice, or a loop.
 type step struct {
 	text   string
 	show   expr
 	choose *choice
+	repeat *loop
+}
+
+type loop struct {
+	over            expr
+	each, otherwise []step
 }
 
 type choice struct {
@@ -32,7 +38,7 @@ type choice struct {
 	then, otherwise []step
 }
 
-// expr gives a value. dot is the value of the innermost with.
+// expr gives a value. dot is the value of the innermost with or range.
 type expr func(e *evaluation, dot value) value
 
 // compilePart compiles one of a template's three sources.
@@ -50,7 +56,7 @@ func compilePart(source string) (*program, *problem) {
 	if p != nil {
 		return nil, p
 	}
-	return &program{steps, c.used, c.linkComputed}, nil
+	return &program{steps, c.used, c.linkComputed, c.localized}, nil
 }
 
 func parseTree(source string) (*parse.Tree, error) {
@@ -92,6 +98,7 @@ type compiler struct {
 	// linkComputed: a function gets .UnsubscribeURL as argument, so a mark cannot
 	// replace it.
 	linkComputed bool
+	localized    bool // a function's result depends on the recipient's language
 }
 
 func (c *compiler) list(l *parse.ListNode, dot kind) ([]step, *problem) {
@@ -125,6 +132,12 @@ func (c *compiler) list(l *parse.ListNode, dot kind) ([]step, *problem) {
 				return nil, p
 			}
 			out = append(out, s)
+		case *parse.RangeNode:
+			s, p := c.loop(&n.BranchNode, dot)
+			if p != nil {
+				return nil, p
+			}
+			out = append(out, s)
 		default:
 			return nil, otherProblem(int(n.Position()), "%s is not available here", n)
 		}
@@ -153,6 +166,25 @@ func (c *compiler) choice(n *parse.BranchNode, dot kind, with bool) (step, *prob
 		return step{}, p
 	}
 	return step{choose: &choice{cond, with, then, els}}, nil
+}
+
+func (c *compiler) loop(n *parse.BranchNode, dot kind) (step, *problem) {
+	over, k, p := c.pipe(n.Pipe, dot)
+	if p != nil {
+		return step{}, p
+	}
+	if k != kindAny {
+		return step{}, otherProblem(int(n.Pipe.Pos), "%s is not a list: range is for what comes from .Data", n.Pipe)
+	}
+	each, p := c.list(n.List, kindAny)
+	if p != nil {
+		return step{}, p
+	}
+	otherwise, p := c.list(n.ElseList, dot)
+	if p != nil {
+		return step{}, p
+	}
+	return step{repeat: &loop{over, each, otherwise}}, nil
 }
 
 // pipe compiles a | b | c: each result is the next one's last argument.
@@ -208,6 +240,7 @@ func (c *compiler) command(n *parse.CommandNode, dot kind, last *argument) (expr
 	if err != nil {
 		return nil, 0, otherProblem(int(name.Pos), "%s %s", name.Ident, err)
 	}
+	c.localized = c.localized || localized[name.Ident]
 	return e, k, nil
 }
 
@@ -248,8 +281,11 @@ func (c *compiler) operand(n parse.Node, dot kind) (argument, *problem) {
 		if p != nil {
 			return argument{}, p
 		}
-		if inner.kind == kindTime {
+		switch inner.kind {
+		case kindTime:
 			return timeParts(inner, n.Field)
+		case kindAny:
+			return lookup(inner, n.Field), nil
 		}
 		return c.field(at, inner.kind, n.Field)
 	case *parse.PipeNode:
@@ -280,6 +316,8 @@ func (c *compiler) field(at int, on kind, names []string) (argument, *problem) {
 		case kindRoot, kindComponents:
 		case kindTime: // inside with
 			return timeParts(argument{func(_ *evaluation, dot value) value { return dot }, kindTime, nil, at}, names[i:])
+		case kindAny: // inside with or range
+			return lookup(argument{func(_ *evaluation, dot value) value { return dot }, kindAny, nil, at}, names[i:]), nil
 		default:
 			return argument{}, otherProblem(at, "unknown variable .%s: a single value has no fields; inside with, write $.%s",
 				strings.Join(names, "."), name)
@@ -297,15 +335,21 @@ func (c *compiler) field(at int, on kind, names []string) (argument, *problem) {
 		}
 		c.used[v.name] = true
 		k := v.kind
-		if k == kindAny {
+		switch k {
+		case kindAny:
 			k = kindText
+		case kindData:
+			k = kindAny
 		}
 		found := argument{func(e *evaluation, _ value) value { return v.value(e.renderInput) }, k, nil, at}
 		if i == len(names)-1 {
 			return found, nil
 		}
-		if k == kindTime {
+		switch k {
+		case kindTime:
 			return timeParts(found, names[i+1:])
+		case kindAny:
+			return lookup(found, names[i+1:]), nil
 		}
 		return argument{}, otherProblem(at, "unknown variable .%s: .%s has no fields", strings.Join(names, "."), v.name)
 	}
@@ -327,6 +371,7 @@ type evaluation struct {
 	renderInput *renderInput
 	html        bool // the part is HTML: the context decides how a value is escaped
 	work        int  // bytes that functions may still process
+	rounds      int  // of all loops
 	path        []byte
 	shown       []value
 	err         error
@@ -364,14 +409,39 @@ func (e *evaluation) walk(steps []step, dot value, each func(text string, v valu
 				e.path = append(e.path, '0')
 				e.walk(s.choose.otherwise, dot, each)
 			}
+		case s.repeat != nil:
+			e.loop(s.repeat, dot, each)
 		default:
 			each(s.text, value{}, false)
 		}
 	}
 }
 
+// loop runs the steps of a loop for each item.
+func (e *evaluation) loop(l *loop, dot value, each func(text string, v value, isValue bool)) {
+	items := members(l.over(e, dot).data)
+	if len(items) == 0 {
+		e.path = append(e.path, '0')
+		e.walk(l.otherwise, dot, each)
+		return
+	}
+	for _, item := range items {
+		if e.rounds++; e.rounds > maxRounds && e.err == nil {
+			e.err = errWork
+		}
+		if e.err != nil {
+			return
+		}
+		e.path = append(e.path, '.')
+		e.walk(l.each, fromData(item), each)
+	}
+	e.path = append(e.path, '/')
+}
+
 func (v value) String() string {
 	switch v.kind {
+	case kindData:
+		return joinedText(v.data)
 	case kindBool:
 		return fmt.Sprint(v.n == 1)
 	case kindInt:

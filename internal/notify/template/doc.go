@@ -6,12 +6,15 @@
 //	path ──▶ skeleton: the HTML of this path with a slot for each value, sanitized once and cached
 //	skeleton + values ──▶ HTML, each value escaped for the context of its slot
 //
-// The language is a subset of Go's template language without loops, calls, or
-// access to anything but the values: see compile.go. HTML from callers and from
+// The language is a subset of Go's template language without calls or access to
+// anything but the values: see compile.go. Loops are over .Data, and limited. HTML from callers and from
 // templates passes the same sanitizer (clean.go), an allow-list over
 // tokens; allowed tokens are written unchanged, so that the layout is preserved.
 //
 // It must not do I/O.
 //
-// Imports: base/fault, notify, golang.org/x/net/html.
+// Imports: base/fault, notify, golang.org/x/net/html,
+// golang.org/x/text/currency, golang.org/x/text/feature/plural,
+// golang.org/x/text/language, golang.org/x/text/message,
+// golang.org/x/text/number.
 package template

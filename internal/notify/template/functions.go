@@ -22,7 +22,10 @@ func init() {
 		"eq": compare(true), "ne": compare(false),
 		"lt": order(func(c int) bool { return c < 0 }), "le": order(func(c int) bool { return c <= 0 }),
 		"gt": order(func(c int) bool { return c > 0 }), "ge": order(func(c int) bool { return c >= 0 }),
-		"len": length, "print": printed(""), "println": printed("\n"), "printf": formatted,
+		"len": length, "index": index, "default": otherwise, "join": join,
+		"upper": changed(strings.ToUpper), "lower": changed(strings.ToLower),
+		"date": date, "number": decimal, "money": money, "plural": pluralForm,
+		"print": printed(""), "println": printed("\n"), "printf": formatted,
 		"html": escaping(template.HTMLEscapeString, true), "js": escaping(template.JSEscapeString, false),
 		"urlquery": escaping(func(s string) string { return template.URLQueryEscaper(s) }, false),
 	}
@@ -76,10 +79,14 @@ func alike(a, b kind) bool {
 }
 
 func same(e *evaluation, a, b value) bool {
+	if x, ok := a.number(); ok {
+		y, ok := b.number()
+		return ok && x == y
+	}
 	if !alike(a.kind, b.kind) || !e.spend(min(len(a.s), len(b.s))) {
 		return false
 	}
-	return a.s == b.s && a.n == b.n && a.t.Equal(b.t)
+	return a.s == b.s && a.n == b.n && a.t.Equal(b.t) && size(a.data) == 0 && size(b.data) == 0
 }
 
 // compare implements eq, which is true if the first argument equals any other,
@@ -121,11 +128,12 @@ func order(is func(int) bool) function {
 		}
 		return func(e *evaluation, dot value) value {
 			a, b := args[0].expr(e, dot), args[1].expr(e, dot)
+			if x, ok := a.number(); ok {
+				y, ok := b.number()
+				return truth(ok && is(cmp.Compare(x, y)))
+			}
 			if !alike(a.kind, b.kind) || !e.spend(min(len(a.s), len(b.s))) {
 				return truth(false)
-			}
-			if a.kind == kindInt {
-				return truth(is(cmp.Compare(a.n, b.n)))
 			}
 			return truth(is(strings.Compare(a.s, b.s)))
 		}, kindBool, nil
@@ -137,10 +145,14 @@ func length(args []argument) (expr, kind, error) {
 		return nil, 0, err
 	}
 	if k := args[0].kind; !k.isString() && k != kindAny {
-		return nil, 0, errors.New("needs a string")
+		return nil, 0, errors.New("needs a string or a list")
 	}
 	return func(e *evaluation, dot value) value {
-		return value{kind: kindInt, n: len(args[0].expr(e, dot).s)}
+		v := args[0].expr(e, dot)
+		if v.kind == kindData {
+			return integer(size(v.data))
+		}
+		return integer(len(v.s))
 	}, kindInt, nil
 }
 

@@ -34,6 +34,7 @@ type Compiled struct {
 
 	mu        sync.Mutex
 	skeletons map[string]*skeleton // by the path through web
+	kept      int                  // bytes of skeletons and their paths
 	docs      [keptDocuments]keptDocument
 	nextDoc   int
 }
@@ -41,6 +42,8 @@ type Compiled struct {
 const (
 	// keptSkeletons is more than the number of paths of any template in practice.
 	keptSkeletons = 128
+	// keptBytes limits those of templates with loops, whose paths depend on the data.
+	keptBytes = 4 << 20
 	// keptDocuments is how many callers' documents are cached: as many as there
 	// are sends in progress with one template.
 	keptDocuments = 8
@@ -167,7 +170,8 @@ func (c *Compiled) Render(v Values) (*notify.Body, error) {
 	if body.Subject == "" {
 		body.Subject = noSubject
 	}
-	if s.doc.body != "" && strings.TrimSpace(c.source.HTML) != "" {
+	// A send with data may leave all words to the template.
+	if (s.doc.body != "" || v.Data != nil) && strings.TrimSpace(c.source.HTML) != "" {
 		if body.HTML, err = c.page(s); errors.Is(err, ErrPersonal) {
 			return nil, err
 		} else if err != nil {
@@ -220,9 +224,14 @@ func (c *Compiled) plain(p *program, s *renderInput) (string, error) {
 // page renders the HTML part.
 func (c *Compiled) page(s *renderInput) (string, error) {
 	e := evaluation{renderInput: s, html: true, work: work}
-	e.walk(c.web.steps, value{}, func(_ string, v value, isValue bool) {
+	literal := 0
+	e.walk(c.web.steps, value{}, func(t string, v value, isValue bool) {
 		if isValue {
 			e.shown = append(e.shown, v)
+		}
+		// A loop may repeat a long text.
+		if literal += len(t); (literal > maxPart || len(e.shown) > maxSlots) && e.err == nil {
+			e.err = errTooLarge
 		}
 	})
 	if e.err != nil {
@@ -300,8 +309,9 @@ func (c *Compiled) skeleton(s *renderInput, path string) *skeleton {
 	k = newSkeleton(source.String())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.skeletons) < keptSkeletons {
+	if size := len(path) + k.size; len(c.skeletons) == 0 || len(c.skeletons) < keptSkeletons && c.kept+size <= keptBytes {
 		c.skeletons[path] = k
+		c.kept += size
 	}
 	return k
 }

@@ -81,20 +81,20 @@ func scan(source string) ([]action, *problem) {
 			return nil, otherProblem(a.at, "there are more than the %d actions allowed", maxActions)
 		}
 		switch a.word {
-		case "range", "define", "template", "block", "break", "continue":
+		case "define", "template", "block", "break", "continue":
 			return nil, otherProblem(a.at,
-				"%q is not available here: templates show values and choose with if, else, with and end", a.word)
-		case "if", "with":
+				"%q is not available here: templates show values, and have if, else, with, range and end", a.word)
+		case "if", "with", "range":
 			open = append(open, a)
 			deep++
 		case "else":
 			if len(open) == 0 {
-				return nil, syntaxProblem(a.at, "else without if or with")
+				return nil, syntaxProblem(a.at, "else without if, with or range")
 			}
 			deep++ // an "else if" nests one level deeper, without an end of its own
 		case "end":
 			if len(open) == 0 {
-				return nil, syntaxProblem(a.at, "end without if or with")
+				return nil, syntaxProblem(a.at, "end without if, with or range")
 			}
 			open = open[:len(open)-1]
 			if len(open) == 0 {
@@ -102,7 +102,7 @@ func scan(source string) ([]action, *problem) {
 			}
 		}
 		if deep > maxBlocks {
-			return nil, otherProblem(a.at, "if and with are nested more than %d deep", maxBlocks)
+			return nil, otherProblem(a.at, "if, with and range are nested more than %d deep", maxBlocks)
 		}
 	}
 	if len(open) > 0 {

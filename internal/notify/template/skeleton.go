@@ -17,7 +17,10 @@ var slotMark = func() string {
 	return "slot" + hex.EncodeToString(b[:])
 }()
 
-const slotDigits = 4 // enough for maxActions
+const (
+	slotDigits = 5
+	maxSlots   = 99_999
+)
 
 func slot(i int) string {
 	s := strconv.Itoa(i)

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/text/language"
+
 	"ingot/internal/notify"
 )
 
@@ -23,10 +25,14 @@ type Values struct {
 	Scope, Endorsement, OrganizationRole string
 	RequestReceived                      time.Time
 	Domain                               string
+	// Data is what the caller sent for templates: objects, lists, strings, booleans and
+	// json.Number. Locale is how numbers are formatted; empty means English.
+	Data   map[string]any
+	Locale language.Tag
 }
 
-// kind is the type of a value. It is known at compile time, except that and/or
-// may return either of two kinds, which is kindAny.
+// kind is the type of a value. It is known at compile time, except for what comes from .Data
+// and from and/or, which may return either of two kinds: both are kindAny.
 type kind uint8
 
 const (
@@ -37,7 +43,9 @@ const (
 	kindAttrs       // a string of cleaned attributes
 	kindBool
 	kindInt
+	kindDecimal // a number that is no integer, written as its caller did
 	kindTime
+	kindData       // an object or a list of .Data, or nothing
 	kindRoot       // all variables
 	kindComponents // .HTMLComponents
 )
@@ -51,6 +59,7 @@ type value struct {
 	s    string
 	n    int       // of kindInt; 1 or 0 of kindBool
 	t    time.Time // of kindTime
+	data any       // of kindData: map[string]any, []any or nil
 }
 
 func text(s string) value { return value{kind: kindText, s: s} }
@@ -64,7 +73,16 @@ func truth(b bool) value {
 
 func moment(t time.Time) value { return value{kind: kindTime, t: t} }
 
-func (v value) true() bool { return v.s != "" || v.n != 0 || v.kind == kindTime }
+func (v value) true() bool {
+	switch v.kind {
+	case kindDecimal:
+		f, _ := v.number()
+		return f != 0
+	case kindData:
+		return size(v.data) > 0
+	}
+	return v.s != "" || v.n != 0 || v.kind == kindTime
+}
 
 // renderInput is the input of one rendering.
 type renderInput struct {
@@ -134,6 +152,7 @@ var variables = []variable{
 	{name: "RequestReceived", about: "when the send was accepted", kind: kindTime,
 		time: func(s *renderInput) time.Time { return s.RequestReceived }},
 	{name: "Domain", about: "the domain of the installation", get: func(s *renderInput) string { return s.Domain }},
+	{name: dataVariable, about: "the data of the send and of the recipient: .Data.order.total", kind: kindData},
 }
 
 // Variable describes a variable to the authors of templates.
@@ -164,6 +183,9 @@ func findVariable(name string) (*variable, bool) {
 func (v *variable) value(s *renderInput) value {
 	if v.time != nil {
 		return moment(v.time(s))
+	}
+	if v.kind == kindData {
+		return value{kind: kindData, data: s.Data}
 	}
 	k := v.kind
 	if k == kindAny {

@@ -1,0 +1,249 @@
+package httpext
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"iter"
+	"mime"
+	"net/http"
+	"time"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/token"
+	"ingot/internal/base/tracing"
+	"ingot/internal/base/web"
+	"ingot/internal/notify"
+)
+
+const (
+	// maxJSON limits a body that is read as a whole, and the first line of one that is not.
+	maxJSON = 4 << 20
+	// ndjson is the type of bodies with a send in the first line and a recipient in each other.
+	ndjson = "application/x-ndjson"
+
+	scopeCritical = "critical_notifications.write"
+)
+
+// sendLimits are for a body with as many recipients as a list may have.
+var sendLimits = web.Limits{Body: 256 << 20, Read: 10 * time.Minute, Write: 11 * time.Minute}
+
+// newSendBody is a send with data for templates.
+type newSendBody struct {
+	KindID     string          `json:"kind_id"`
+	TemplateID string          `json:"template_id"`
+	Subject    string          `json:"subject"`
+	Text       string          `json:"text"`
+	HTML       string          `json:"html"`
+	ReplyTo    string          `json:"reply_to"`
+	Data       json.RawMessage `json:"data"`
+	Locale     string          `json:"locale"`
+	Audience   *audienceBody   `json:"audience"`
+	Recipients []recipientBody `json:"recipients"`
+}
+
+type audienceBody struct {
+	Type notify.AudienceType `json:"type"`
+	ID   string              `json:"id"`
+	Role string              `json:"role"`
+}
+
+type recipientBody struct {
+	User   string          `json:"user"`
+	Email  string          `json:"email"`
+	Locale string          `json:"locale"`
+	Data   json.RawMessage `json:"data"`
+}
+
+func (b recipientBody) member() notify.Member {
+	return notify.Member{UserID: b.User, Email: b.Email, Locale: b.Locale, Data: present(b.Data)}
+}
+
+// present returns nil for null.
+func present(raw json.RawMessage) json.RawMessage {
+	if string(raw) == "null" {
+		return nil
+	}
+	return raw
+}
+
+// createSend accepts a send with data, to an audience or to recipients that each have more.
+func (f *handlers) createSend(w http.ResponseWriter, r *http.Request) error {
+	body, members, sum, err := f.readSend(r)
+	if err != nil {
+		return err
+	}
+	request := notify.Request{
+		Client: client(r), MayCritical: token.FromContext(r.Context()).HasAny(scopeCritical),
+		KindID: body.KindID, Template: body.TemplateID, Members: members,
+		Content: notify.Content{Subject: body.Subject, Text: body.Text, HTML: body.HTML, ReplyTo: body.ReplyTo},
+		Data:    present(body.Data), Locale: body.Locale,
+		RequestID: r.Header.Get(web.RequestIDHeader), Trace: tracing.Traceparent(r.Context()),
+		IdempotencyKey: r.Header.Get("Idempotency-Key"), Async: true,
+	}
+	fingerprint := func() string { return r.Method + " " + r.URL.Path + " " + hex.EncodeToString(sum.Sum(nil)) }
+	if members == nil {
+		request.Hash = fingerprint()
+		if request.Audiences, err = body.audiences(); err != nil {
+			return err
+		}
+	} else {
+		request.MembersHash = fingerprint
+		request.Audiences = []notify.Audience{{Type: notify.ToList}}
+	}
+	if err := f.checkTemplate(r, body); err != nil {
+		return err
+	}
+	receipt, err := f.Service.Send(r.Context(), request)
+	for name, value := range f.Service.RateLimit(request.Client).Headers() {
+		w.Header().Set(name, value)
+	}
+	if err != nil {
+		return err
+	}
+	if receipt.Replayed {
+		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	id := f.Service.IDs().Send(receipt.Send.Number)
+	w.Header().Set("Location", "/sends/"+id)
+	out := map[string]any{"id": id, "status": "accepted", "_links": map[string]link{
+		"self": {"/sends/" + id}, "messages": {"/messages?send=" + id}}}
+	if members != nil && !receipt.Replayed {
+		out["recipients"], out["duplicates"] = receipt.Members, receipt.Duplicates
+	}
+	return web.Answer(w, http.StatusAccepted, out, nil)
+}
+
+// readSend reads a send, and the recipients if it names any. sum is the hash of what was read.
+func (f *handlers) readSend(r *http.Request) (newSendBody, iter.Seq2[notify.Member, error], hash.Hash, error) {
+	sum := sha256.New()
+	read := io.TeeReader(r.Body, sum)
+	var body newSendBody
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if kind == ndjson {
+		lines := bufio.NewScanner(read)
+		lines.Buffer(make([]byte, 0, 64<<10), maxJSON)
+		if !lines.Scan() {
+			return body, nil, nil, lineFault(lines, 1)
+		}
+		if err := web.DecodeLine(lines.Bytes(), &body); err != nil {
+			return body, nil, nil, inLine(err, 1)
+		}
+		if body.Recipients != nil || body.Audience != nil {
+			return body, nil, nil, fault.Invalid(`in ` + ndjson + ` the first line has neither "recipients" nor ` +
+				`"audience": each further line is a recipient`)
+		}
+		return body, memberLines(lines), sum, nil
+	}
+	raw, err := io.ReadAll(io.LimitReader(read, maxJSON+1))
+	if err != nil {
+		return body, nil, nil, err
+	}
+	if len(raw) > maxJSON {
+		return body, nil, nil, fault.New(fault.TooLarge,
+			"The body is longer than %d bytes: send the recipients as %s, one in each line", maxJSON, ndjson)
+	}
+	if err := web.DecodeLine(raw, &body); err != nil {
+		return body, nil, nil, err
+	}
+	switch {
+	case body.Recipients != nil && body.Audience != nil:
+		return body, nil, nil, fault.Invalid(`give either "recipients" or "audience", not both`)
+	case body.Recipients == nil && body.Audience == nil:
+		return body, nil, nil, fault.Invalid(`"recipients" or "audience" is required`)
+	case body.Recipients == nil:
+		return body, nil, sum, nil
+	}
+	return body, func(yield func(notify.Member, error) bool) {
+		for _, one := range body.Recipients {
+			if !yield(one.member(), nil) {
+				return
+			}
+		}
+	}, sum, nil
+}
+
+// memberLines reads recipients, one per line. Empty lines are skipped.
+func memberLines(lines *bufio.Scanner) iter.Seq2[notify.Member, error] {
+	return func(yield func(notify.Member, error) bool) {
+		number := 1
+		for lines.Scan() {
+			number++
+			if len(lines.Bytes()) == 0 {
+				continue
+			}
+			var one recipientBody
+			if err := web.DecodeLine(lines.Bytes(), &one); err != nil {
+				yield(notify.Member{}, inLine(err, number))
+				return
+			}
+			if !yield(one.member(), nil) {
+				return
+			}
+		}
+		if lines.Err() != nil {
+			yield(notify.Member{}, lineFault(lines, number+1))
+		}
+	}
+}
+
+func lineFault(lines *bufio.Scanner, number int) error {
+	err := lines.Err()
+	switch {
+	case errors.Is(err, bufio.ErrTooLong):
+		return fault.Wrap(err, fault.TooLarge, "Line %d is longer than %d bytes; nothing was sent", number, maxJSON)
+	case err == nil:
+		return fault.New(fault.MessageParse, "Request invalid due to parse error: the body is empty")
+	}
+	return err
+}
+
+// inLine adds the line to an error.
+func inLine(err error, number int) error {
+	var known *fault.Error
+	if errors.As(err, &known) {
+		return fault.Wrap(err, known.Code, "Line %d: %s; nothing was sent", number, known.Message)
+	}
+	return fmt.Errorf("line %d: %w", number, err)
+}
+
+// audiences checks the audience of a body.
+func (b *newSendBody) audiences() ([]notify.Audience, error) {
+	a := notify.Audience{Type: b.Audience.Type, ID: b.Audience.ID, Role: b.Audience.Role}
+	var problems []string
+	switch a.Type {
+	case notify.ToUser, notify.ToSpace, notify.ToOrg, notify.ToScope:
+		if a.ID == "" {
+			problems = append(problems, `"audience.id" is required for this type`)
+		}
+	case notify.ToEveryone:
+		if a.ID != "" {
+			problems = append(problems, `"audience.id" must be omitted for everyone`)
+		}
+	default:
+		problems = append(problems,
+			`"audience.type" must be "user", "space", "organization", "everyone" or "scope"; addresses are "recipients"`)
+	}
+	if a.Role != "" && (a.Type != notify.ToOrg || a.Role != "OrgManager" && a.Role != "OrgAuditor" &&
+		a.Role != "BillingManager") {
+		problems = append(problems, `"audience.role" may be OrgManager, OrgAuditor or BillingManager, of an organization`)
+	}
+	return []notify.Audience{a}, fault.Invalid(problems...)
+}
+
+// checkTemplate finds out that a template is missing before it would be replaced by another.
+func (f *handlers) checkTemplate(r *http.Request, b newSendBody) error {
+	if b.TemplateID == "" {
+		return nil
+	}
+	t, err := f.Store.Template(r.Context(), b.TemplateID)
+	if err == nil && t.Owner != "" {
+		err = notify.ErrNotFound // it is a template of campaigns
+	}
+	return missing(err, "Template", b.TemplateID)
+}

@@ -1,0 +1,130 @@
+package httpext_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCreateSend(t *testing.T) {
+	t.Parallel()
+	w, c := world(t)
+	var made struct {
+		ID, Status             string
+		Recipients, Duplicates int
+	}
+	a := w.Expect(1, c, "POST", "/sends", `{"kind_id":"news","data":{"shop":"ours"},"locale":"de","recipients":[
+		{"user":"u-1","data":{"name":"Ann"}},{"email":"bob@example.com","locale":"fr"},{"user":"u-1"}]}`, 202, "")
+	a.Into(&made)
+	if made.Recipients != 2 || made.Duplicates != 1 || made.Status != "accepted" ||
+		a.Header.Get("Location") != "/sends/"+made.ID {
+		t.Errorf("%+v, %s", made, a.Header)
+	}
+	claimed, err := w.Store.Claim(t.Context(), "test", 10, time.Minute)
+	if err != nil || len(claimed) != 2 {
+		t.Fatalf("%d claimed, %v", len(claimed), err)
+	}
+	if s := claimed[0].Send; string(s.Data) != `{"shop":"ours"}` || s.Locale != "de" || s.List() == "" {
+		t.Errorf("the send is %+v", s)
+	}
+	members, err := w.Store.ListedMembers(t.Context(), claimed[0].Send.List(), 0)
+	if err != nil || len(members) != 2 || string(members[0].Data) != `{"name":"Ann"}` || members[1].Locale != "fr" {
+		t.Errorf("members %+v, %v", members, err)
+	}
+	w.Expect(1, c, "GET", "/sends/"+made.ID, "", 200, "")
+
+	// An audience of the platform, with data for all.
+	w.Expect(1, c, "POST", "/sends", `{"kind_id":"news","data":{"a":1},"audience":{"type":"user","id":"u-2"}}`, 202, "")
+	// The same on version 2.
+	w.Expect(2, c, "POST", "/sends", `{"kind_id":"news","recipients":[{"user":"u-1"}]}`, 202, "")
+}
+
+// Recipients are read line by line.
+func TestCreateSendLines(t *testing.T) {
+	t.Parallel()
+	w, c := world(t)
+	var body strings.Builder
+	body.WriteString(`{"kind_id":"news","text":"t"}` + "\n")
+	for i := range 2000 {
+		fmt.Fprintf(&body, `{"email":"a%d@example.com","data":{"n":%d}}`+"\n\n", i, i)
+	}
+	lines := func(text string, headers ...string) (status int, answer string) {
+		t.Helper()
+		a := w.Call(1, c, "POST", "/sends", text, append(headers, "Content-Type", "application/x-ndjson")...)
+		return a.Status, a.Body
+	}
+	status, first := lines(body.String(), "Idempotency-Key", "one")
+	if status != 202 || !strings.Contains(first, `"recipients":2000`) {
+		t.Fatalf("%d %s", status, first)
+	}
+	// Repeated, it is the same send; a changed list is another request.
+	status, again := lines(body.String(), "Idempotency-Key", "one")
+	if status != 202 || again[:40] != first[:40] {
+		t.Errorf("%d %s, want %s", status, again, first)
+	}
+	if status, answer := lines(body.String()+`{"user":"u-1"}`, "Idempotency-Key", "one"); status != 409 {
+		t.Errorf("a changed list: %d %s", status, answer)
+	}
+	for text, want := range map[string]string{
+		"":                                      "the body is empty",
+		`{"kind_id":"news"}`:                    `"recipients\" is empty`,
+		`{"kind_id":"news"}` + "\n{\"user\":7}": "Line 2: user must be",
+		`{"kind_id":"news"}` + "\n{\"user\":\"u\"}\n{":           "Line 3: Request invalid due to parse error",
+		`{"kind_id":"news"}` + "\n{\"usr\":\"u\"}":               "Line 2: Unknown field(s): 'usr'",
+		`{"kind_id":"news","audience":{}}`:                       "each further line is a recipient",
+		`{"kind_id":"news"}` + "\n" + strings.Repeat("x", 5<<20): "Line 2 is longer than",
+		`{"kind_id":"gone"}` + "\n{\"user\":\"u\"}":              "is not registered",
+	} {
+		status, answer := lines(text)
+		if status < 400 || status >= 500 || !strings.Contains(answer, strings.ReplaceAll(want, `"recip`, `\"recip`)) {
+			t.Errorf("%.60q: %d %.300s, want %s", text, status, answer, want)
+		}
+	}
+	if n, err := w.Store.Waiting(t.Context()); err != nil || n != 2000 && n != 1024 {
+		t.Errorf("%d messages wait (%v)", n, err)
+	}
+}
+
+func TestCreateSendRefused(t *testing.T) {
+	t.Parallel()
+	w, c := world(t)
+	for body, want := range map[string]string{
+		`{"kind_id":"news"}`:                 `"recipients" or "audience" is required`,
+		`{"kind_id":"news","recipients":[]}`: `"recipients" is empty: name at least one user or email`,
+		`{"recipients":[{"user":"u"}]}`:      `"kind_id" is a required field`,
+		`{"kind_id":"news","recipients":[{"user":"u"}],"audience":{"type":"everyone"}}`:   `give either "recipients" or "audience", not both`,
+		`{"kind_id":"news","recipients":[{"user":"u","email":"a@example.com"}]}`:          `recipient 1 needs either "user" or "email"; nothing was sent`,
+		`{"kind_id":"news","audience":{"type":"list","id":"x"}}`:                          `"audience.type" must be "user", "space", "organization", "everyone" or "scope"; addresses are "recipients"`,
+		`{"kind_id":"news","audience":{"type":"space"}}`:                                  `"audience.id" is required for this type`,
+		`{"kind_id":"news","audience":{"type":"user","id":"u"},"data":[]}`:                `"data" must be an object`,
+		`{"kind_id":"news","audience":{"type":"user","id":"u"},"locale":"klingon speak"}`: `"locale" is not a language tag such as de or pt-BR`,
+		`{"kind_id":"news","audience":{"type":"user","id":"u"},"color":"red"}`:            `Unknown field(s): 'color'`,
+	} {
+		w.Expect(1, c, "POST", "/sends", body, 422, want)
+	}
+	w.Expect(1, c, "POST", "/sends", `{"kind_id":"news","template_id":"none","recipients":[{"user":"u"}]}`, 404,
+		`Template with ID "none" could not be found`)
+	w.Expect(1, c, "POST", "/sends", `{"kind_id":"news","text":"`+strings.Repeat("x", 5<<20)+`"}`, 413, "")
+	w.Expect(1, w.Client("other", "notifications.write"), "POST", "/sends",
+		`{"kind_id":"news","recipients":[{"user":"u"}]}`, 422, "")
+	w.Expect(1, w.Client("shop", "notifications.write"), "POST", "/sends",
+		`{"kind_id":"fire","recipients":[{"user":"u"}]}`, 422, "Insufficient privileges to send notification fire")
+	w.Expect(1, w.Client("shop", "emails.write"), "POST", "/sends", `{"kind_id":"news","recipients":[{"user":"u"}]}`, 403, "")
+	if n, err := w.Store.Waiting(t.Context()); err != nil || n != 0 {
+		t.Errorf("%d messages wait (%v)", n, err)
+	}
+}
+
+func TestPreviewWithData(t *testing.T) {
+	t.Parallel()
+	w, c := world(t)
+	a := w.Expect(1, c, "POST", "/templates/preview", `{"template":{"subject":"{{.Data.name}}","text":"{{number 2 .Data.total}}",
+		"html":"<b>{{.Data.name}}</b>"},"data":{"name":"<Ann>","total":1234.5},"locale":"de"}`, 200, "")
+	for _, want := range []string{`"subject":"\u003cAnn\u003e"`, `"text":"1.234,50"`, `&lt;Ann&gt;`} {
+		if !strings.Contains(a.Body, want) && !strings.Contains(a.Body, strings.NewReplacer("&", `\u0026`).Replace(want)) {
+			t.Errorf("%s has no %s", a.Body, want)
+		}
+	}
+	w.Expect(1, c, "POST", "/templates/preview", `{"template":{"text":"x"},"data":"x"}`, 422, `"data" must be an object`)
+}

@@ -1,0 +1,143 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"golang.org/x/text/language"
+
+	"ingot/internal/base/fault"
+)
+
+// Member is a recipient that the caller named, with what templates show to this one only.
+type Member struct {
+	UserID string `json:"u,omitempty"`
+	Email  string `json:"e,omitempty"`
+	// Locale is the member's language as a BCP 47 tag; "" means that of the send.
+	Locale string `json:"l,omitempty"`
+	// Data is a JSON object, whose fields replace those of the send's data.
+	Data json.RawMessage `json:"d,omitempty"`
+}
+
+const (
+	// ListBlock is the number of members that are stored together.
+	ListBlock = 256
+	// MaxList limits the members of a list.
+	MaxList = 100_000
+
+	maxData       = 256 << 10
+	maxMemberData = 16 << 10
+	maxDataDepth  = 20
+)
+
+// Lists holds members of sends. A list is stored in blocks before its send is accepted, so that
+// a long one never is in memory as a whole. The Audience of its recipients is their position in
+// the list, not that of an audience of the send.
+type Lists interface {
+	// CreateList begins an empty list.
+	CreateList(ctx context.Context, id string) error
+	// AddToList stores the block that begins at a position, a multiple of ListBlock.
+	AddToList(ctx context.Context, id string, position int, members []Member) error
+	// ListedMembers returns the block that begins at a position; none after the last one.
+	ListedMembers(ctx context.Context, id string, position int) ([]Member, error)
+	// DeleteList deletes a list that no send uses. Purge deletes those that were left behind.
+	DeleteList(ctx context.Context, id string) error
+}
+
+// listPage returns the recipients of a block of a list, as a page of an audience.
+func listPage(ctx context.Context, lists Lists, id, cursor string) ([]Recipient, string, error) {
+	position := 0
+	if cursor != "" {
+		var err error
+		if position, err = strconv.Atoi(cursor); err != nil {
+			return nil, "", fmt.Errorf("position in a list of recipients: %w", err)
+		}
+	}
+	members, err := lists.ListedMembers(ctx, id, position)
+	if err != nil {
+		return nil, "", err
+	}
+	page := make([]Recipient, 0, len(members))
+	for i, m := range members {
+		page = append(page, Recipient{UserID: m.UserID, Email: m.Email, Audience: position + i})
+	}
+	if len(members) < ListBlock {
+		return page, "", nil
+	}
+	return page, strconv.Itoa(position + ListBlock), nil
+}
+
+// ReadData decodes data and language of a message for templates, after checking them.
+func ReadData(raw json.RawMessage, locale string, data *map[string]any, tag *language.Tag) error {
+	var problems []string
+	if why := checkData(raw, maxData); why != "" {
+		problems = append(problems, `"data" `+why)
+	}
+	if why := checkLocale(locale); why != "" {
+		problems = append(problems, `"locale" `+why)
+	}
+	if err := fault.Invalid(problems...); err != nil {
+		return err
+	}
+	if locale != "" {
+		*tag = language.Make(locale)
+	}
+	var err error
+	*data, err = DecodeData(raw)
+	return err
+}
+
+// DecodeData returns data as templates have it: numbers as they were sent. It is nil for none.
+func DecodeData(raw json.RawMessage) (data map[string]any, err error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&data); err != nil {
+		return nil, fmt.Errorf("the data of the message: %w", err)
+	}
+	return data, nil
+}
+
+// checkData returns why data cannot be used in templates, or "". Data is a JSON object.
+func checkData(raw json.RawMessage, most int) string {
+	if len(raw) == 0 {
+		return ""
+	}
+	if len(raw) > most {
+		return fmt.Sprintf("is %d bytes long, at most %d are allowed", len(raw), most)
+	}
+	if trimmed := bytes.TrimSpace(raw); len(trimmed) == 0 || trimmed[0] != '{' {
+		return "must be an object"
+	}
+	depth := 0
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	for {
+		t, err := d.Token()
+		if err != nil {
+			if depth == 0 && errors.Is(err, io.EOF) {
+				return ""
+			}
+			return "is not valid JSON"
+		}
+		if text, ok := t.(string); ok && strings.ContainsRune(text, 0) {
+			return "contains a NUL character, which no message can show"
+		}
+		switch t {
+		case json.Delim('{'), json.Delim('['):
+			if depth++; depth > maxDataDepth {
+				return fmt.Sprintf("is nested more than %d levels deep", maxDataDepth)
+			}
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+	}
+}

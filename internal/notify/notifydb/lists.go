@@ -1,0 +1,103 @@
+package notifydb
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+)
+
+// listsKept is how long a list may wait for its send. Only a crash while one is accepted leaves
+// a list behind.
+const listsKept = 24 * time.Hour
+
+// CreateList implements notify.Store.
+func (s *Store) CreateList(ctx context.Context, id string) error {
+	return s.write(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec(insert("notify_lists", "id, send, created"), id, 0, db.Nanos(s.now()))
+		return err
+	})
+}
+
+// AddToList implements notify.Store.
+func (s *Store) AddToList(ctx context.Context, id string, position int, members []notify.Member) error {
+	if position%notify.ListBlock != 0 || len(members) > notify.ListBlock {
+		return fmt.Errorf("%d members at position %d of a list are not a block", len(members), position)
+	}
+	for _, m := range members {
+		if err := allStorable(m.UserID, m.Email, m.Locale, string(m.Data)); err != nil {
+			return err
+		}
+	}
+	return s.write(ctx, func(tx *db.Tx) error {
+		n, err := tx.Exec(`INSERT INTO notify_list_members (list, position, members)
+			SELECT id, ?, ? FROM notify_lists WHERE id = ? AND send = 0`,
+			position, db.JSON[[]notify.Member]{V: members}, id)
+		if err == nil && n == 0 {
+			return notify.ErrNotFound
+		}
+		return err
+	})
+}
+
+// ListedMembers implements notify.Store.
+func (s *Store) ListedMembers(ctx context.Context, id string, position int) ([]notify.Member, error) {
+	return view(ctx, s, func(tx *db.Tx) ([]notify.Member, error) {
+		members, err := one(tx, func(row db.Scanner) (list db.JSON[[]notify.Member], err error) {
+			err = row.Scan(&list)
+			return list, err
+		}, "SELECT members FROM notify_list_members WHERE list = ? AND position = ?", id, position)
+		if isNotFound(err) {
+			return []notify.Member{}, nil
+		}
+		return members.V, err
+	})
+}
+
+// useList connects a list, if there is one, with the send that is accepted.
+func useList(tx *db.Tx, id string, send int64) error {
+	if id == "" {
+		return nil
+	}
+	n, err := tx.Exec("UPDATE notify_lists SET send = ? WHERE id = ? AND send = 0", send, id)
+	if err == nil && n == 0 {
+		return fmt.Errorf("the list of recipients of a send: %w", notify.ErrNotFound)
+	}
+	return err
+}
+
+// DeleteList implements notify.Store.
+func (s *Store) DeleteList(ctx context.Context, id string) error {
+	return s.write(ctx, func(tx *db.Tx) error { return deleteList(tx, id) })
+}
+
+func deleteList(tx *db.Tx, id string) error {
+	n, err := tx.Exec("DELETE FROM notify_lists WHERE id = ? AND send = 0", id)
+	if err != nil || n == 0 {
+		return err
+	}
+	_, err = tx.Exec("DELETE FROM notify_list_members WHERE list = ?", id)
+	return err
+}
+
+// purgeLists deletes lists that were left behind, one per transaction.
+func (s *Store) purgeLists(ctx context.Context) error {
+	before := db.Nanos(s.now().Add(-listsKept))
+	for {
+		var left int
+		err := s.lock(ctx, func(tx *db.Tx) error {
+			ids, err := db.All(tx, scanText,
+				"SELECT id FROM notify_lists WHERE send = 0 AND created < ? ORDER BY created LIMIT 1", before)
+			left = len(ids)
+			if err != nil || left == 0 {
+				return err
+			}
+			return deleteList(tx, ids[0])
+		})
+		if err != nil || left == 0 {
+			return err
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package notify
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/text/language"
+
+	"ingot/internal/base/fault"
+)
+
+// listsAtOnce limits the lists that a client sends at the same time: each takes memory until all
+// of it was read.
+const listsAtOnce = 4
+
+// uploads counts the lists that are being read, by client.
+type uploads struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+// begin counts a list until end is called; false if there are too many.
+func (u *uploads) begin(client string) (end func(), ok bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.of[client] >= listsAtOnce {
+		return nil, false
+	}
+	if u.of == nil {
+		u.of = map[string]int{}
+	}
+	u.of[client]++
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if u.of[client]--; u.of[client] == 0 {
+			delete(u.of, client)
+		}
+	}, true
+}
+
+// sendList stores the members of a request, then accepts it. Without a send, the list is
+// deleted again.
+func (s *Service) sendList(ctx context.Context, r Request, n NewSend, now time.Time) (receipt Receipt, err error) {
+	end, ok := s.uploads.begin(r.Client)
+	if !ok {
+		return Receipt{}, fault.New(fault.RateLimited,
+			"The client %q is sending %d lists of recipients already; nothing was sent, try again when one is accepted",
+			r.Client, listsAtOnce).After(time.Second)
+	}
+	defer end()
+	id := rand.Text()
+	if err := s.o.Store.CreateList(ctx, id); err != nil {
+		return Receipt{}, fmt.Errorf("begin the list of recipients of a send: %w", err)
+	}
+	used := false
+	defer func() {
+		if used {
+			return
+		}
+		// Also when the caller went away.
+		if err := s.o.Store.DeleteList(context.WithoutCancel(ctx), id); err != nil {
+			s.o.Log.WarnContext(ctx, "the recipients of a refused send were not deleted, which happens later", "error", err)
+		}
+	}()
+	added, duplicates, err := s.storeList(ctx, id, r)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if added == 0 {
+		return Receipt{}, fault.Invalid(`"recipients" is empty: name at least one user or email`)
+	}
+	if r.MembersHash != nil {
+		r.Hash = r.MembersHash()
+	}
+	n.Audiences = []Audience{{Type: ToList, ID: id}}
+	receipt, err = s.accept(ctx, r, n, now)
+	used = err == nil && !receipt.Replayed
+	receipt.Members, receipt.Duplicates = added, duplicates
+	return receipt, err
+}
+
+// storeList stores the members of a request in blocks. A recipient that is named again is left
+// out: no one gets a message twice.
+func (s *Service) storeList(ctx context.Context, id string, r Request) (added, duplicates int, err error) {
+	block := make([]Member, 0, ListBlock)
+	seen := map[string]bool{}
+	store := func() error {
+		if len(block) == 0 {
+			return nil
+		}
+		if err := s.o.Store.AddToList(ctx, id, added-len(block), block); err != nil {
+			return fmt.Errorf("store the recipients of a send: %w", err)
+		}
+		block = block[:0]
+		return nil
+	}
+	number := 0
+	for m, err := range r.Members {
+		if err != nil {
+			return 0, 0, err
+		}
+		number++
+		if why := checkMember(m); why != "" {
+			return 0, 0, fault.Invalid(fmt.Sprintf("recipient %d %s; nothing was sent", number, why))
+		}
+		key := strings.ToLower(m.Email)
+		if m.UserID != "" {
+			key = " " + m.UserID // no address begins with a space
+		}
+		if seen[key] {
+			duplicates++
+			continue
+		}
+		if added == MaxList {
+			return 0, 0, fault.Invalid(fmt.Sprintf(
+				"the request has more than the %d recipients allowed: send it in several requests; nothing was sent", MaxList))
+		}
+		seen[key] = true
+		block = append(block, m)
+		if added++; len(block) == ListBlock {
+			if err := store(); err != nil {
+				return 0, 0, err
+			}
+		}
+	}
+	return added, duplicates, store()
+}
+
+// checkMember returns what is wrong with a recipient, or "".
+func checkMember(m Member) string {
+	switch {
+	case (m.UserID == "") == (m.Email == ""):
+		return `needs either "user" or "email"`
+	case len(m.UserID) > maxAudienceID:
+		return fmt.Sprintf("has a user of %d bytes, at most %d are allowed", len(m.UserID), maxAudienceID)
+	case m.Email != "" && !UsableAddress(m.Email):
+		return fmt.Sprintf("has the email %q, which is not a valid address", m.Email)
+	case clean(Recipient{UserID: m.UserID}).UserID != m.UserID:
+		return "has a user with characters that cannot be stored"
+	}
+	if why := checkLocale(m.Locale); why != "" {
+		return `has a "locale" that ` + why
+	}
+	if why := checkData(m.Data, maxMemberData); why != "" {
+		return `has "data" that ` + why
+	}
+	return ""
+}
+
+const maxLocale = 35
+
+func checkLocale(tag string) string {
+	if tag == "" {
+		return ""
+	}
+	if _, err := language.Parse(tag); err != nil || len(tag) > maxLocale {
+		return "is not a language tag such as de or pt-BR"
+	}
+	return ""
+}
