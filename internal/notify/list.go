@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -104,6 +105,17 @@ func DecodeData(raw json.RawMessage) (data map[string]any, err error) {
 		return nil, fmt.Errorf("the data of the message: %w", err)
 	}
 	return data, nil
+}
+
+// MergeData returns data of a recipient over that of all, which it does not change.
+func MergeData(common map[string]any, own json.RawMessage) (map[string]any, error) {
+	data, err := DecodeData(own)
+	if err != nil || len(common) == 0 {
+		return data, err
+	}
+	merged := maps.Clone(common)
+	maps.Copy(merged, data)
+	return merged, nil
 }
 
 // checkData returns why data cannot be used in templates, or "". Data is a JSON object.

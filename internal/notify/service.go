@@ -19,8 +19,10 @@ type Request struct {
 	Audiences []Audience
 	// Members are recipients with their data, instead of Audiences. They are read once; an
 	// error ends the request, and nothing is sent.
-	Members   iter.Seq2[Member, error]
-	Content   Content
+	Members iter.Seq2[Member, error]
+	Content Content
+	// WithData lets the schema of the kind decide about Data, also about none.
+	WithData  bool
 	Data      json.RawMessage // a JSON object for templates
 	Locale    string          // a BCP 47 tag
 	RequestID string

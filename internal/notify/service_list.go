@@ -67,7 +67,11 @@ func (s *Service) sendList(ctx context.Context, r Request, n NewSend, now time.T
 			s.o.Log.WarnContext(ctx, "the recipients of a refused send were not deleted, which happens later", "error", err)
 		}
 	}()
-	added, duplicates, err := s.storeList(ctx, id, r)
+	check, err := s.dataCheck(ctx, KindRef{r.Client, r.KindID}, r.Data)
+	if err != nil {
+		return Receipt{}, err
+	}
+	added, duplicates, err := s.storeList(ctx, id, r, check)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -86,7 +90,8 @@ func (s *Service) sendList(ctx context.Context, r Request, n NewSend, now time.T
 
 // storeList stores the members of a request in blocks. A recipient that is named again is left
 // out: no one gets a message twice.
-func (s *Service) storeList(ctx context.Context, id string, r Request) (added, duplicates int, err error) {
+func (s *Service) storeList(ctx context.Context, id string, r Request, check *dataCheck) (added, duplicates int,
+	err error) {
 	block := make([]Member, 0, ListBlock)
 	seen := map[string]bool{}
 	store := func() error {
@@ -107,6 +112,9 @@ func (s *Service) storeList(ctx context.Context, id string, r Request) (added, d
 		number++
 		if why := checkMember(m); why != "" {
 			return 0, 0, fault.Invalid(fmt.Sprintf("recipient %d %s; nothing was sent", number, why))
+		}
+		if err := check.member(number, m); err != nil {
+			return 0, 0, err
 		}
 		key := strings.ToLower(m.Email)
 		if m.UserID != "" {

@@ -114,6 +114,15 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 	if r.Members != nil {
 		return s.sendList(ctx, r, n, now)
 	}
+	if r.WithData {
+		check, err := s.dataCheck(ctx, KindRef{r.Client, r.KindID}, r.Data)
+		if err == nil {
+			err = check.all()
+		}
+		if err != nil {
+			return Receipt{}, err
+		}
+	}
 	return s.accept(ctx, r, n, now)
 }
 

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 )
@@ -49,6 +50,10 @@ type Registry interface {
 	// template. ErrNotFound when the client or kind is missing; a missing
 	// template is ErrConflict.
 	AssignTemplate(ctx context.Context, a Association, templateID string) error
+	// Schema returns the JSON Schema of the data of a kind; nil if it has none.
+	Schema(ctx context.Context, ref KindRef) (json.RawMessage, error)
+	// SetSchema sets it, or removes it with nil. ErrNotFound when the kind is missing.
+	SetSchema(ctx context.Context, ref KindRef, schema json.RawMessage) error
 }
 
 // Templates holds templates of both APIs.

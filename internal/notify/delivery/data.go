@@ -3,7 +3,6 @@ package delivery
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -55,17 +54,9 @@ func (d *recipientData) of(ctx context.Context, l *message) (map[string]any, lan
 			locale = m.Locale
 		}
 		if len(m.Data) > 0 {
-			own, err := notify.DecodeData(m.Data)
-			if err != nil {
+			if data, err = notify.MergeData(data, m.Data); err != nil {
 				return nil, language.Tag{}, err
 			}
-			merged := maps.Clone(data) // it is shared
-			if merged == nil {
-				merged = own
-			} else {
-				maps.Copy(merged, own)
-			}
-			data = merged
 		}
 	}
 	tag := language.Tag{}

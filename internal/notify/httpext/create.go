@@ -82,7 +82,7 @@ func (f *handlers) createSend(w http.ResponseWriter, r *http.Request) error {
 		Client: client(r), MayCritical: token.FromContext(r.Context()).HasAny(scopeCritical),
 		KindID: body.KindID, Template: body.TemplateID, Members: members,
 		Content: notify.Content{Subject: body.Subject, Text: body.Text, HTML: body.HTML, ReplyTo: body.ReplyTo},
-		Data:    present(body.Data), Locale: body.Locale,
+		Data:    present(body.Data), Locale: body.Locale, WithData: true,
 		RequestID: r.Header.Get(web.RequestIDHeader), Trace: tracing.Traceparent(r.Context()),
 		IdempotencyKey: r.Header.Get("Idempotency-Key"), Async: true,
 	}

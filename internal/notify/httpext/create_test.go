@@ -128,3 +128,47 @@ func TestPreviewWithData(t *testing.T) {
 	}
 	w.Expect(1, c, "POST", "/templates/preview", `{"template":{"text":"x"},"data":"x"}`, 422, `"data" must be an object`)
 }
+
+// The data of a send must match the schema of its kind.
+func TestSchemas(t *testing.T) {
+	t.Parallel()
+	w, c := world(t)
+	const path = "/kinds/news/schema"
+	w.Expect(1, c, "GET", path, "", 404, `Schema of notification with ID "news" could not be found`)
+	w.Expect(1, c, "PUT", path, `{"type":"object","required":["name","total"],"properties":{"name":{"type":"string"},
+		"total":{"type":"number","minimum":0},"items":{"type":"array","items":{"$ref":"#/$defs/item"}}},
+		"$defs":{"item":{"type":"object","required":["title"]}}}`, 204, "")
+	if a := w.Expect(1, c, "GET", path, "", 200, ""); !strings.Contains(a.Body, `"minimum":0`) {
+		t.Error(a.Body)
+	}
+	w.Expect(1, c, "POST", "/sends", `{"kind_id":"news","data":{"total":5},"recipients":[{"user":"u-1","data":{"name":"Ann"}},
+		{"user":"u-2","data":{"name":"Bob","total":0.5}}]}`, 202, "")
+	w.Expect(1, c, "POST", "/sends", `{"kind_id":"news","data":{"total":5,"name":"all"},"audience":{"type":"user","id":"u-1"}}`,
+		202, "")
+	for body, want := range map[string]string{
+		`{"kind_id":"news","data":{"total":5},"recipients":[{"user":"u-1","data":{"name":"Ann"}},{"user":"u-2"}]}`: `recipient 2: "data" is not as the schema of kind "news" wants: at /: missing property 'name'; nothing was sent`,
+		`{"kind_id":"news","data":{"total":5},"recipients":[{"user":"u-1","data":{"name":"Ann","total":-1}}]}`:     `recipient 1: "data" is not as the schema of kind "news" wants: at /total: minimum: got -1, want 0; nothing was sent`,
+		`{"kind_id":"news","audience":{"type":"user","id":"u"},"data":{"name":"x","total":1,"items":[{}]}}`:        `"data" is not as the schema of kind "news" wants: at /items/0: missing property 'title'; nothing was sent`,
+		`{"kind_id":"news","audience":{"type":"user","id":"u"}}`:                                                   `"data" is not as the schema of kind "news" wants: at /: missing properties 'name', 'total'; nothing was sent`,
+	} {
+		w.Expect(1, c, "POST", "/sends", body, 422, want)
+	}
+	// Version 1 has no data.
+	w.Expect(1, c, "POST", "/users/u-1", `{"kind_id":"news","text":"t"}`, 200, "")
+	w.Expect(1, c, "DELETE", path, "", 204, "")
+	w.Expect(1, c, "POST", "/sends", `{"kind_id":"news","recipients":[{"user":"u-1"}]}`, 202, "")
+
+	for body, want := range map[string]string{
+		`[]`: "the schema must be an object", `{"type":"x"}`: "The schema is not valid",
+		`{"$ref":"http://169.254.169.254/latest"}`: "external references are not allowed",
+		`{"$ref":"#"}`:    "must be of the form #/$defs/NAME",
+		`{"pattern":"("}`: "The schema is not valid",
+	} {
+		if a := w.Expect(1, c, "PUT", path, body, 422, ""); !strings.Contains(a.Message(), want) {
+			t.Errorf("%s: %s, want %s", body, a.Body, want)
+		}
+	}
+	w.Expect(1, c, "PUT", "/kinds/none/schema", `{}`, 404, `Notification with ID "none" could not be found`)
+	w.Expect(1, w.Client("other"), "GET", path, "", 404, "")
+	w.Expect(1, w.Client("shop", "notifications.write"), "PUT", path, `{}`, 403, "")
+}

@@ -2,6 +2,7 @@ package notifydb
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"ingot/internal/base/db"
@@ -51,8 +52,13 @@ func (s *Store) Register(ctx context.Context, c notify.Client, kinds []notify.Ki
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec("DELETE FROM notify_kinds WHERE client_id = ? AND NOT ("+textsIn(tx.Dialect(), "id")+")", c.ID, list)
-		return err
+		for _, of := range []struct{ table, id string }{{"notify_kinds", "id"}, {"notify_schemas", "kind_id"}} {
+			if _, err := tx.Exec("DELETE FROM "+of.table+" WHERE client_id = ? AND NOT ("+textsIn(tx.Dialect(), of.id)+")",
+				c.ID, list); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
@@ -124,6 +130,39 @@ func (s *Store) AssignTemplate(ctx context.Context, a notify.Association, templa
 		}
 		return found(tx.Exec("UPDATE notify_kinds SET template_id = ? WHERE client_id = ? AND id = ?", templateID,
 			a.ClientID, a.KindID))
+	})
+}
+
+// Schema implements notify.Store.
+func (s *Store) Schema(ctx context.Context, ref notify.KindRef) (json.RawMessage, error) {
+	return view(ctx, s, func(tx *db.Tx) (json.RawMessage, error) {
+		text, err := one(tx, scanText, "SELECT content FROM notify_schemas WHERE client_id = ? AND kind_id = ?",
+			ref.ClientID, ref.KindID)
+		if isNotFound(err) {
+			return nil, nil
+		}
+		return json.RawMessage(text), err
+	})
+}
+
+// SetSchema implements notify.Store.
+func (s *Store) SetSchema(ctx context.Context, ref notify.KindRef, schema json.RawMessage) error {
+	if err := allStorable(string(schema)); err != nil {
+		return err
+	}
+	return s.write(ctx, func(tx *db.Tx) error {
+		if _, err := one(tx, scanText, "SELECT id FROM notify_kinds WHERE client_id = ? AND id = ?", ref.ClientID,
+			ref.KindID); err != nil {
+			return err
+		}
+		if schema == nil {
+			_, err := tx.Exec("DELETE FROM notify_schemas WHERE client_id = ? AND kind_id = ?", ref.ClientID, ref.KindID)
+			return err
+		}
+		_, err := tx.Exec(insert("notify_schemas", "client_id, kind_id, content")+
+			" ON CONFLICT (client_id, kind_id) DO UPDATE SET content = excluded.content",
+			ref.ClientID, ref.KindID, string(schema))
+		return err
 	})
 }
 

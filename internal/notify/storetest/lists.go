@@ -69,3 +69,35 @@ func testLists(k *kit) {
 	k.wantErr(func() error { _, err := s.Send(k.ctx, send.Number); return err }(), notify.ErrNotFound)
 	k.equal("blocks of a purged send", len(block("used", 0)), 0)
 }
+
+func testSchemas(k *kit) {
+	s := k.store()
+	ref := notify.KindRef{ClientID: "c", KindID: "news"}
+	register := func(kinds ...string) {
+		k.Helper()
+		var all []notify.Kind
+		for _, id := range kinds {
+			all = append(all, notify.Kind{ClientID: "c", ID: id, Description: id})
+		}
+		k.must(s.Register(k.ctx, notify.Client{ID: "c"}, all, true))
+	}
+	schema := func() string {
+		k.Helper()
+		return string(value[json.RawMessage](k)(s.Schema(k.ctx, ref)))
+	}
+	k.wantErr(s.SetSchema(k.ctx, ref, json.RawMessage(`{}`)), notify.ErrNotFound)
+	register("news", "other")
+	k.equal("no schema", schema(), "")
+	k.must(s.SetSchema(k.ctx, ref, json.RawMessage(`{"type":"object"}`)))
+	k.must(s.SetSchema(k.ctx, ref, json.RawMessage(`{"title":"Grüße"}`)))
+	s = k.store()
+	k.equal("the schema", schema(), `{"title":"Grüße"}`)
+	register("news")
+	k.equal("the schema of a kind that stays", schema(), `{"title":"Grüße"}`)
+	k.must(s.SetSchema(k.ctx, ref, nil))
+	k.equal("a removed schema", schema(), "")
+	k.must(s.SetSchema(k.ctx, ref, json.RawMessage(`{}`)))
+	register("other")
+	register("news")
+	k.equal("the schema of a kind that was deleted", schema(), "")
+}

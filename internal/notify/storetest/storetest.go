@@ -54,6 +54,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"QueueFull", testQueueFull},
 		{"QueueFullTogether", testQueueFullTogether},
 		{"Lists", testLists},
+		{"Schemas", testSchemas},
 		{"Extend", testExtend},
 		{"ExtendDuplicates", testExtendDuplicates},
 		{"ExtendAudiences", testExtendAudiences},

@@ -32,8 +32,7 @@
 // Package osb is the client of brokers, brokertest a broker for tests. The
 // package must not import the API or implementations of the store.
 //
-// Imports: base/background, base/clock, base/db, base/fault, base/uaaclient,
-// platform, platform/actions, platform/services/osb, github.com/google/uuid,
-// github.com/santhosh-tekuri/jsonschema/v6, golang.org/x/text/language,
-// golang.org/x/text/message.
+// Imports: base/background, base/clock, base/db, base/fault, base/schema,
+// base/uaaclient, platform, platform/actions, platform/services/osb,
+// github.com/google/uuid.
 package services

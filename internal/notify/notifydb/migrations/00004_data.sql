@@ -16,3 +16,11 @@ CREATE TABLE notify_list_members (
     members  TEXT NOT NULL,
     PRIMARY KEY (list, position)
 );
+
+-- The JSON Schemas of the data of kinds.
+CREATE TABLE notify_schemas (
+    client_id TEXT COLLATE "C" NOT NULL,
+    kind_id   TEXT COLLATE "C" NOT NULL,
+    content   TEXT NOT NULL,
+    PRIMARY KEY (client_id, kind_id)
+);
