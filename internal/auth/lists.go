@@ -106,6 +106,10 @@ func writeList(w http.ResponseWriter, r *http.Request, q Query, total int, resou
 			resources[i] = cut(res, only)
 		}
 	}
+	writePage(w, q, total, resources)
+}
+
+func writePage(w http.ResponseWriter, q Query, total int, resources any) {
 	web.WriteJSON(w, http.StatusOK, map[string]any{
 		"resources": resources, "startIndex": q.Start, "itemsPerPage": q.Count, "totalResults": total,
 		"schemas": []string{"urn:scim:schemas:core:1.0"},

@@ -25,6 +25,8 @@ type Query struct {
 	// are more: counting the rest of a long list on each of its pages takes longer
 	// than reading it.
 	Uncounted bool
+	// Contacts selects, of users, the ids and addresses only; their other fields are empty.
+	Contacts bool
 }
 
 // Store stores the data of the authorization server. Every method is one

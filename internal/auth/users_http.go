@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/mail"
+	"slices"
 	"strings"
 
 	"ingot/internal/base/fault"
@@ -144,9 +145,18 @@ func (s *Server) listUsers(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	q.Contacts = wantsContacts(r)
 	page, total, err := s.store.Users(r.Context(), q)
 	if err != nil {
 		return listFault(err)
+	}
+	if q.Contacts {
+		out := make([]contact, 0, len(page))
+		for _, u := range page {
+			out = append(out, contact{[]email{{u.Email, true}}, u.ID})
+		}
+		writePage(w, q, total, out)
+		return nil
 	}
 	groups := map[string][]*Group{}
 	if wanted(r, "groups") {
@@ -164,6 +174,20 @@ func (s *Server) listUsers(w http.ResponseWriter, r *http.Request) error {
 	}
 	writeList(w, r, q, total, out)
 	return nil
+}
+
+// contact is a user in a list of addresses.
+type contact struct {
+	Emails []email `json:"emails"`
+	ID     string  `json:"id"`
+}
+
+// wantsContacts reports whether a request asks for ids and addresses only. A send to everyone
+// reads all users so, which would otherwise take a quarter of its processor time.
+func wantsContacts(r *http.Request) bool {
+	only := splitWords(r.URL.Query().Get("attributes"))
+	slices.Sort(only)
+	return slices.Equal(only, []string{"emails", "id"})
 }
 
 // wanted reports whether the response includes an attribute, so that a list of

@@ -85,6 +85,12 @@ type Preference struct {
 // and KindID the type's id, which is unique by itself.
 type KindRef struct{ ClientID, KindID string }
 
+// Subscription is a kind that a user may receive.
+type Subscription struct {
+	UserID string
+	KindRef
+}
+
 // PreferenceChange is a change of a user's preferences; nil leaves the global
 // setting unchanged.
 type PreferenceChange struct {

@@ -210,12 +210,9 @@ func (s *Service) describe(ctx context.Context, r Request, n *Send) error {
 		n.SourceDescription = r.Client
 		return nil
 	}
-	client, err := s.o.Store.Client(ctx, r.Client)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		client = Client{ID: r.Client}
-	case err != nil:
-		return fmt.Errorf("look up the client of a send: %w", err)
+	client, kind, err := s.o.Store.Registration(ctx, KindRef{r.Client, r.KindID})
+	if err != nil {
+		return fmt.Errorf("look up the client and the kind of a send: %w", err)
 	}
 	n.SourceDescription = or(client.Description, r.Client)
 	if r.KindID == "" {
@@ -226,14 +223,10 @@ func (s *Service) describe(ctx context.Context, r Request, n *Send) error {
 		}
 		return nil
 	}
-	kind, err := s.o.Store.Kind(ctx, KindRef{r.Client, r.KindID})
-	switch {
-	case errors.Is(err, ErrNotFound):
+	if kind.ID == "" {
 		return fault.New(fault.Unprocessable,
 			"The kind %q is not registered for the client %q, so nothing was sent: register it with PUT /notifications first",
 			r.KindID, r.Client)
-	case err != nil:
-		return fmt.Errorf("look up the kind of a send: %w", err)
 	}
 	if kind.Critical && !r.MayCritical {
 		return fault.New(fault.Unprocessable, "Insufficient privileges to send notification %s", r.KindID)

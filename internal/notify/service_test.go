@@ -32,20 +32,8 @@ type shelf struct {
 	blind bool
 }
 
-func (s *shelf) Client(_ context.Context, id string) (Client, error) {
-	c, ok := s.clients[id]
-	if !ok {
-		return c, fmt.Errorf("client: %w", ErrNotFound)
-	}
-	return c, nil
-}
-
-func (s *shelf) Kind(_ context.Context, ref KindRef) (Kind, error) {
-	k, ok := s.kinds[ref]
-	if !ok {
-		return k, fmt.Errorf("kind: %w", ErrNotFound)
-	}
-	return k, nil
+func (s *shelf) Registration(_ context.Context, ref KindRef) (Client, Kind, error) {
+	return s.clients[ref.ClientID], s.kinds[ref], nil
 }
 
 func (s *shelf) Repeated(_ context.Context, _ string, k Idempotency) (Send, bool, error) {

@@ -44,6 +44,9 @@ type Registry interface {
 	// Kinds returns all kinds of a client, or of all clients for "".
 	Kinds(ctx context.Context, clientID string) ([]Kind, error)
 	Kind(ctx context.Context, ref KindRef) (Kind, error)
+	// Registration returns a client and one of its kinds. Those that are not
+	// registered are empty; with an empty KindID the kind is not looked up.
+	Registration(ctx context.Context, ref KindRef) (Client, Kind, error)
 	// UpdateKind replaces a kind; an empty TemplateID keeps the present one.
 	UpdateKind(ctx context.Context, k Kind) error
 	// AssignTemplate gives a client, or with a KindID one of its kinds, a
@@ -80,9 +83,9 @@ type Preferences interface {
 	// ChangePreferences applies all changes or none. The caller has checked
 	// that the kinds exist and are not critical.
 	ChangePreferences(ctx context.Context, userID string, c PreferenceChange) error
-	// Unsubscribed returns the userIDs that unsubscribed from the kind or from
+	// Unsubscribed returns those whose user unsubscribed from the kind or from
 	// everything.
-	Unsubscribed(ctx context.Context, ref KindRef, userIDs []string) (map[string]bool, error)
+	Unsubscribed(ctx context.Context, of []Subscription) (map[Subscription]bool, error)
 	// Suppressed returns the suppressed addresses among emails, ignoring case,
 	// in the given spelling.
 	Suppressed(ctx context.Context, emails []string) (map[string]bool, error)

@@ -48,7 +48,7 @@ func client(tx *db.Tx, id string) (*auth.Client, error) {
 
 // Client implements auth.Store.
 func (s *Store) Client(ctx context.Context, id string) (*auth.Client, error) {
-	return view(ctx, s, func(tx *db.Tx) (*auth.Client, error) { return client(tx, id) })
+	return read(ctx, s, func(tx *db.Tx) (*auth.Client, error) { return client(tx, id) })
 }
 
 // Clients implements auth.Store.

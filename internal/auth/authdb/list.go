@@ -94,9 +94,13 @@ func (l *listing[T]) page(tx *db.Tx, q auth.Query) (page []T, total int, err err
 	return page, total, err
 }
 
-// list runs page in its own transaction.
+// list runs page in its own transaction. A page that is not counted is one query, nearly always.
 func (l *listing[T]) list(ctx context.Context, s *Store, q auth.Query) (page []T, total int, err error) {
-	err = s.db.View(ctx, func(tx *db.Tx) (err error) {
+	run := s.db.View
+	if q.Uncounted {
+		run = s.db.Read
+	}
+	err = run(ctx, func(tx *db.Tx) (err error) {
 		page, total, err = l.page(tx, q)
 		return err
 	})

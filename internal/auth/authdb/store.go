@@ -36,6 +36,12 @@ func view[T any](ctx context.Context, s *Store, read func(*db.Tx) (T, error)) (T
 	return v, conflict(err)
 }
 
+// read is like view for a single query.
+func read[T any](ctx context.Context, s *Store, query func(*db.Tx) (T, error)) (T, error) {
+	v, err := db.Within(ctx, s.db.Read, query)
+	return v, conflict(err)
+}
+
 // update runs change in a transaction and returns its result.
 func update[T any](ctx context.Context, s *Store, change func(*db.Tx) (T, error)) (T, error) {
 	v, err := db.Within(ctx, s.db.Update, change)

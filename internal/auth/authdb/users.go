@@ -74,7 +74,7 @@ func user(tx *db.Tx, id string) (*auth.User, error) {
 
 // User implements auth.Store.
 func (s *Store) User(ctx context.Context, id string) (*auth.User, error) {
-	return view(ctx, s, func(tx *db.Tx) (*auth.User, error) { return user(tx, id) })
+	return read(ctx, s, func(tx *db.Tx) (*auth.User, error) { return user(tx, id) })
 }
 
 // UserByName implements auth.Store.
@@ -85,8 +85,22 @@ func (s *Store) UserByName(ctx context.Context, name, origin string) (*auth.User
 	})
 }
 
+// contacts lists users with their ids and addresses only.
+var contacts = listing[*auth.User]{
+	table:   users.table,
+	columns: "id, email",
+	scan: func(s db.Scanner) (*auth.User, error) {
+		var u auth.User
+		return &u, s.Scan(&u.ID, text{&u.Email})
+	},
+	attrs: users.attrs,
+}
+
 // Users implements auth.Store.
 func (s *Store) Users(ctx context.Context, q auth.Query) ([]*auth.User, int, error) {
+	if q.Contacts {
+		return contacts.list(ctx, s, q)
+	}
 	return users.list(ctx, s, q)
 }
 

@@ -147,6 +147,16 @@ func (d *DB) View(ctx context.Context, fn func(tx *Tx) error) error {
 	return d.run(ctx, d.reader, d.viewOptions(), fn)
 }
 
+// Read is like View without the snapshot: each query sees what was committed
+// before it began. It is for lookups that consist of one query, which take one
+// round trip to PostgreSQL instead of three. The queries are SELECTs.
+func (d *DB) Read(ctx context.Context, fn func(tx *Tx) error) error {
+	if d.dialect == SQLite {
+		return d.View(ctx, fn)
+	}
+	return d.run(ctx, d.reader, noTransaction, fn)
+}
+
 // UpdateLocking is like Update, but without the guarantee that transactions
 // behave as if they ran one after the other: on PostgreSQL it is READ
 // COMMITTED, so each statement sees what was committed before it began. It is
@@ -191,6 +201,43 @@ func (d *DB) viewOptions() *sql.TxOptions {
 	return &sql.TxOptions{ReadOnly: true}
 }
 
+// noTransaction are the options of Read.
+var noTransaction = &sql.TxOptions{ReadOnly: true}
+
+// begin begins a transaction, or takes a connection for Read.
+func begin(ctx context.Context, pool *sql.DB, opts *sql.TxOptions) (transaction, error) {
+	if opts != noTransaction {
+		return pool.BeginTx(ctx, opts)
+	}
+	conn, err := pool.Conn(ctx)
+	return lookups{conn}, err
+}
+
+// transaction is a *sql.Tx, or lookups.
+type transaction interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	Commit() error
+	Rollback() error
+}
+
+// lookups runs each query of Read on its own. It is only ever rolled back.
+type lookups struct{ *sql.Conn }
+
+func (lookups) ExecContext(context.Context, string, ...any) (sql.Result, error) {
+	return nil, ErrReadOnly
+}
+
+func (l lookups) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if !strings.HasPrefix(query, "SELECT ") {
+		return nil, ErrReadOnly
+	}
+	return l.Conn.QueryContext(ctx, query, args...)
+}
+
+func (lookups) Commit() error     { return ErrReadOnly }
+func (l lookups) Rollback() error { return l.Close() }
+
 const (
 	maxAttempts = 50
 	firstPause  = time.Millisecond
@@ -228,7 +275,7 @@ func (d *DB) run(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func
 // because of another transaction.
 func (d *DB) attempt(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(tx *Tx) error) (again bool,
 	err error) {
-	begun, err := pool.BeginTx(ctx, opts)
+	begun, err := begin(ctx, pool, opts)
 	if err != nil {
 		if d.closed.Load() {
 			return false, ErrClosed

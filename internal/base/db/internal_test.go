@@ -29,6 +29,7 @@ func TestRebind(t *testing.T) {
 		{"a ?? b", "a ? b", "error"},
 		{"??? x", "?$1 x", "error"},
 		{"(?,?)", "($1,$2)", "(?,?)"},
+		{"x < ? LIMIT ? OFFSET ?", "x < $1 LIMIT $2 OFFSET $3", "x < ? LIMIT +? OFFSET ?"},
 		{`x COLLATE "C" DESC, "C"`, `x COLLATE "C" DESC, "C"`, `x COLLATE BINARY DESC, "C"`},
 		{"é?ü", "é$1ü", "é?ü"},
 		{"SELECT 1; ", "SELECT 1; ", "SELECT 1; "},

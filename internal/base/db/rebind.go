@@ -52,8 +52,13 @@ func rebind(query string, d Dialect) statement {
 		switch tok.kind {
 		case placeholder:
 			args++
-			if d == Postgres {
+			switch {
+			case d == Postgres:
 				text = "$" + strconv.Itoa(args)
+			case strings.EqualFold(word, "LIMIT"):
+				// For a plain LIMIT ?, SQLite looks at the value when it plans, and so prepares the statement
+				// again for every execution. It does not look into an expression.
+				text = "+?"
 			}
 		case doubled:
 			text = "?"

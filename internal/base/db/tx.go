@@ -12,7 +12,7 @@ import (
 type Tx struct {
 	db     *DB
 	ctx    context.Context
-	sql    *sql.Tx
+	sql    transaction
 	rows   *sql.Rows // of the latest Query
 	failed error     // of the first statement that failed
 	over   bool

@@ -41,7 +41,7 @@ func (c *Client) PeopleByID(ctx context.Context, ids []string) (map[string]Perso
 	found := make(map[string]Person, len(ids))
 	for len(ids) > 0 {
 		n := min(len(ids), idsAtOnce)
-		query := url.Values{"filter": {anyOf("id", ids[:n])}, "attributes": {peopleAttributes}}
+		query := url.Values{"filter": {anyOf("id", ids[:n])}, "attributes": {peopleAttributes}, "countTotal": {"false"}}
 		err := pages(ctx, c, query, n, func(b personBody) { found[b.ID] = b.person() })
 		if err != nil {
 			return found, err

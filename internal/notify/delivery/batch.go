@@ -15,6 +15,8 @@ type message struct {
 	notify.Claimed
 	// found is the address that was looked up if the message had none.
 	found string
+	// token is what contents.token has made; nil before.
+	token *string
 }
 
 func (l *message) to() string {
@@ -31,6 +33,11 @@ func (l *message) subscriber() string {
 		return l.UserID
 	}
 	return notify.AddressSubscriber(l.Email)
+}
+
+// subscription returns what the recipient can unsubscribe from.
+func (l *message) subscription() notify.Subscription {
+	return notify.Subscription{UserID: l.subscriber(), KindRef: l.Send.Preferred()}
 }
 
 // sorted is a batch divided into messages to deliver and outcomes of messages
@@ -139,23 +146,25 @@ func (d *Delivery) addresses(ctx context.Context, s *sorted) error {
 
 // wanted removes messages that users unsubscribed from, except critical ones.
 func (d *Delivery) wanted(ctx context.Context, s *sorted) error {
-	users := map[notify.KindRef][]string{}
+	of := make([]notify.Subscription, 0, len(s.ready))
 	for i := range s.ready {
-		if l, ref := &s.ready[i], s.ready[i].Send.Preferred(); !l.Send.Critical && ref.KindID != "" && l.subscriber() != "" {
-			users[ref] = append(users[ref], l.subscriber())
+		if l := &s.ready[i]; !l.Send.Critical && l.subscription().KindID != "" && l.subscriber() != "" {
+			of = append(of, l.subscription())
 		}
 	}
-	left := map[notify.KindRef]map[string]bool{}
-	for ref, ids := range users {
-		unsubscribed, err := d.o.Store.Unsubscribed(ctx, ref, ids)
-		if err != nil {
-			return fmt.Errorf("look up unsubscribed users: %w", err)
-		}
-		left[ref] = unsubscribed
+	if len(of) == 0 {
+		return nil
+	}
+	left, err := d.o.Store.Unsubscribed(ctx, of)
+	if err != nil {
+		return fmt.Errorf("look up unsubscribed users: %w", err)
+	}
+	if len(left) == 0 {
+		return nil
 	}
 	s.keep(func(l *message) (notify.Outcome, bool) {
 		return untried(l.Message, notify.Unsubscribed, reasonUnsubscribed, d.o.Now()),
-			!l.Send.Critical && left[l.Send.Preferred()][l.subscriber()]
+			!l.Send.Critical && left[l.subscription()]
 	})
 	return nil
 }
@@ -172,6 +181,9 @@ func (d *Delivery) notSuppressed(ctx context.Context, s *sorted) error {
 	suppressed, err := d.o.Store.Suppressed(ctx, all)
 	if err != nil {
 		return fmt.Errorf("look up suppressed addresses: %w", err)
+	}
+	if len(suppressed) == 0 {
+		return nil
 	}
 	s.keep(func(l *message) (notify.Outcome, bool) {
 		return untried(l.Message, notify.Undeliverable, reasonSuppressed, d.o.Now()), suppressed[l.to()]

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/notify"
 	"ingot/internal/notify/template"
 )
@@ -28,6 +29,10 @@ type contents struct {
 
 // templateKey is what the choice of a template depends on.
 type templateKey struct{ client, kind, campaignType, asked string }
+
+func keyOf(s *notify.Send) templateKey {
+	return templateKey{s.ClientID, s.KindID, s.CampaignTypeID, s.TemplateID}
+}
 
 type chosen struct {
 	compiled *template.Compiled
@@ -185,11 +190,15 @@ func audienceOf(l *message) *notify.Audience {
 // token lets the recipient unsubscribe; empty when there is nothing to
 // unsubscribe from.
 func (c *contents) token(l *message) string {
-	ref := l.Send.Preferred()
-	if c.o.Unsubscriber == nil || l.subscriber() == "" || l.Send.Critical || ref.KindID == "" {
-		return ""
+	if l.token == nil {
+		made := ""
+		ref := l.Send.Preferred()
+		if c.o.Unsubscriber != nil && l.subscriber() != "" && !l.Send.Critical && ref.KindID != "" {
+			made = c.o.Unsubscriber.Make(l.subscriber(), ref)
+		}
+		l.token = &made
 	}
-	return c.o.Unsubscriber.Make(l.subscriber(), ref)
+	return *l.token
 }
 
 // link is the address that a mail's List-Unsubscribe names.
@@ -207,7 +216,7 @@ func (c *contents) link(l *message) string {
 // time, but never from before the send was accepted: a client that changes a
 // template and then sends gets the new one.
 func (c *contents) template(ctx context.Context, s *notify.Send) (*template.Compiled, error) {
-	key := templateKey{s.ClientID, s.KindID, s.CampaignTypeID, s.TemplateID}
+	key := keyOf(s)
 	now := c.o.Now()
 	c.mu.Lock()
 	have := c.templates[key]
@@ -234,6 +243,26 @@ func (c *contents) template(ctx context.Context, s *notify.Send) (*template.Comp
 	return made.compiled, made.err
 }
 
+// prepare chooses the templates of a batch side by side, which makes few reads of a store that others
+// share. Errors are left to body.
+func (c *contents) prepare(ctx context.Context, messages []message) {
+	if !c.o.Store.Shared() {
+		return
+	}
+	newest := map[templateKey]*notify.Send{}
+	for i := range messages {
+		s := messages[i].Send
+		if have := newest[keyOf(s)]; have == nil || have.Received.Before(s.Received) {
+			newest[keyOf(s)] = s
+		}
+	}
+	var all background.WaitGroup
+	for _, s := range newest {
+		all.Go("templates of a batch", func() { _, _ = c.template(ctx, s) })
+	}
+	all.Wait()
+}
+
 func compile(source notify.Template) (made *template.Compiled, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -247,15 +276,14 @@ func compile(source notify.Template) (made *template.Compiled, err error) {
 // client's, else the default. Deleted templates are skipped.
 func (c *contents) choose(ctx context.Context, s *notify.Send) (notify.Template, error) {
 	fallback, builtin := notify.DefaultTemplate, template.Default
+	var client notify.Client
 	next := []func() (string, error){
-		func() (string, error) {
-			k, err := c.o.Store.Kind(ctx, notify.KindRef{ClientID: s.ClientID, KindID: s.KindID})
-			return k.TemplateID, err
+		func() (id string, err error) {
+			var kind notify.Kind
+			client, kind, err = c.o.Store.Registration(ctx, notify.KindRef{ClientID: s.ClientID, KindID: s.KindID})
+			return kind.TemplateID, err
 		},
-		func() (string, error) {
-			cl, err := c.o.Store.Client(ctx, s.ClientID)
-			return cl.TemplateID, err
-		},
+		func() (string, error) { return client.TemplateID, nil },
 	}
 	if s.CampaignTypeID != "" {
 		fallback, builtin = notify.DefaultTemplateV2, template.DefaultV2

@@ -239,6 +239,7 @@ func (d *Delivery) deliver(ctx context.Context, claimed []notify.Claimed) {
 	for _, o := range s.outcomes {
 		p.settle(o)
 	}
+	d.contents.prepare(ctx, s.ready)
 	for len(s.ready) > 0 && ctx.Err() == nil {
 		out, taken, outcomes := d.render(ctx, s.ready)
 		for _, o := range outcomes {

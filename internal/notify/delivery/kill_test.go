@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/seal"
 	"ingot/internal/base/testkit"
 	"ingot/internal/notify"
@@ -35,6 +37,8 @@ const childVariable = "INGOT_DELIVERY_TEST_CHILD"
 type victim struct {
 	Database, Key, Dir, SMTP string
 	Users                    int
+	// Accepts makes it accept sends instead, and print the number of each.
+	Accepts bool
 }
 
 const connections = 8
@@ -57,6 +61,9 @@ func (v victim) run(ctx context.Context) error {
 	_, store, err := v.open(ctx)
 	if err != nil {
 		return err
+	}
+	if v.Accepts {
+		return v.accept(ctx, store)
 	}
 	key, err := store.IDKey(ctx)
 	if err != nil {
@@ -84,6 +91,28 @@ func (v victim) run(ctx context.Context) error {
 	return nil
 }
 
+// accept accepts sends, many at once, until it is killed.
+func (v victim) accept(ctx context.Context, store *notifydb.Store) error {
+	failed := make(chan error)
+	for range 16 {
+		go func() {
+			for {
+				send, _, err := store.Accept(ctx, notify.NewSend{Send: notify.Send{
+					ClientID: "shop", KindID: "news", Audiences: []notify.Audience{{Type: notify.ToUser, ID: "u"}},
+					Content: notify.Content{Subject: "Hello", Text: "text"}, Received: time.Now(), Expanded: true,
+				}, Recipients: []notify.Recipient{{UserID: "u"}}})
+				if err == nil {
+					_, err = fmt.Println(send.Number)
+				}
+				if err != nil {
+					failed <- err
+				}
+			}
+		}()
+	}
+	return <-failed
+}
+
 func child() int {
 	var v victim
 	err := json.Unmarshal([]byte(os.Getenv(childVariable)), &v)
@@ -97,8 +126,16 @@ func child() int {
 	return 0
 }
 
-// spawn starts a child. The end of its standard input ends it.
+// spawn starts a child.
 func (v victim) spawn(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd := v.command(t)
+	testkit.Must(t, cmd.Start())
+	return cmd
+}
+
+// command returns a child that is not started. The end of its standard input ends it.
+func (v victim) command(t *testing.T) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -110,10 +147,57 @@ func (v victim) spawn(t *testing.T) *exec.Cmd {
 	if _, err := cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
 	return cmd
+}
+
+// TestKillWhileAccepting kills the server with SIGKILL while many sends share commits: each that was
+// acknowledged is in the database, with its message.
+func TestKillWhileAccepting(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range dbtest.Dialects {
+		t.Run(dialect.String(), func(t *testing.T) {
+			t.Parallel()
+			v := victim{Database: dbtest.URL(t, dialect), Key: seal.NewKey(), Accepts: true}
+			acknowledged := map[int64]bool{}
+			for range 4 {
+				cmd := v.command(t)
+				out, err := cmd.StdoutPipe()
+				testkit.Must(t, err)
+				testkit.Must(t, cmd.Start())
+				lines := bufio.NewScanner(out)
+				for until := len(acknowledged) + 50 + rand.IntN(200); lines.Scan(); {
+					number, err := strconv.ParseInt(lines.Text(), 10, 64)
+					testkit.Must(t, err)
+					acknowledged[number] = true
+					if len(acknowledged) == until { // those that it prints until it is dead count too
+						testkit.Must(t, cmd.Process.Kill())
+					}
+				}
+				cmd.Wait() //nolint:errcheck // it was killed
+			}
+			d, store, err := v.open(t.Context())
+			testkit.Must(t, err)
+			defer d.Close()
+			for number := range acknowledged {
+				if _, err := store.Send(t.Context(), number); err != nil {
+					t.Fatalf("send %d was acknowledged: %v", number, err)
+				}
+				if _, _, err := store.Message(t.Context(), notify.MessageNumber(number, 0)); err != nil {
+					t.Fatalf("send %d was acknowledged, its message: %v", number, err)
+				}
+			}
+			var sends, messages int
+			testkit.Must(t, d.View(t.Context(), func(tx *db.Tx) error {
+				return tx.QueryRow("SELECT (SELECT COUNT(*) FROM notify_sends), (SELECT COUNT(*) FROM notify_messages)").
+					Scan(&sends, &messages)
+			}))
+			waiting, err := store.Waiting(t.Context())
+			if err != nil || messages != sends || waiting != sends || sends < len(acknowledged) {
+				t.Errorf("%d sends, %d messages, %d waiting, %d acknowledged, error %v", sends, messages, waiting,
+					len(acknowledged), err)
+			}
+		})
+	}
 }
 
 // TestSoakKill kills the server with SIGKILL again and again while it sends to

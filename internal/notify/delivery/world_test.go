@@ -99,11 +99,11 @@ func (w *watched) Extend(ctx context.Context, send int64, from notify.Cursor, mo
 	return err
 }
 
-func (w *watched) Unsubscribed(ctx context.Context, ref notify.KindRef, ids []string) (map[string]bool, error) {
+func (w *watched) Unsubscribed(ctx context.Context, of []notify.Subscription) (map[notify.Subscription]bool, error) {
 	if err := w.broken("Unsubscribed"); err != nil {
 		return nil, err
 	}
-	return w.Store.Unsubscribed(ctx, ref, ids)
+	return w.Store.Unsubscribed(ctx, of)
 }
 
 // until waits for something to come true by an outcome.

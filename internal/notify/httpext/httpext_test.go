@@ -135,11 +135,12 @@ func TestUnsubscribeFromTheMail(t *testing.T) {
 	link := "/unsubscribe/" + w.Unsubscriber.Make("u-1", news)
 	off := func() bool {
 		t.Helper()
-		found, err := w.Store.Unsubscribed(t.Context(), news, []string{"u-1", "u-2"})
-		if err != nil || found["u-2"] {
+		one, two := notify.Subscription{UserID: "u-1", KindRef: news}, notify.Subscription{UserID: "u-2", KindRef: news}
+		found, err := w.Store.Unsubscribed(t.Context(), []notify.Subscription{one, two})
+		if err != nil || found[two] {
 			t.Fatalf("unsubscribed are %v, %v, want not u-2", found, err)
 		}
-		return found["u-1"]
+		return found[one]
 	}
 	form := func(values ...string) apitest.Answer {
 		body := url.Values{}

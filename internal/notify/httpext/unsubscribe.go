@@ -98,11 +98,12 @@ func (f *handlers) show(w http.ResponseWriter, r *http.Request, h holder, done b
 	if err != nil {
 		return err
 	}
-	off, err := f.Store.Unsubscribed(r.Context(), h.ref, []string{h.user})
+	this := notify.Subscription{UserID: h.user, KindRef: h.ref}
+	off, err := f.Store.Unsubscribed(r.Context(), []notify.Subscription{this})
 	if err != nil {
 		return err
 	}
-	data := pageData{Title: h.title, Critical: h.critical, Off: off[h.user], Global: global, Done: done}
+	data := pageData{Title: h.title, Critical: h.critical, Off: off[this], Global: global, Done: done}
 	for _, k := range kinds {
 		ref := notify.KindRef{ClientID: k.ClientID, KindID: k.ID}
 		if ref == h.ref {

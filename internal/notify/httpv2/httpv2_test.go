@@ -292,11 +292,12 @@ func TestUnsubscribers(t *testing.T) {
 	}
 	off := func() bool {
 		t.Helper()
-		found, err := w.Store.Unsubscribed(t.Context(), notify.KindRef{KindID: news.ID}, []string{"user-00000"})
+		user := notify.Subscription{UserID: "user-00000", KindRef: notify.KindRef{KindID: news.ID}}
+		found, err := w.Store.Unsubscribed(t.Context(), []notify.Subscription{user})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return found["user-00000"]
+		return found[user]
 	}
 	if !off() {
 		t.Error("the user is still on the list")

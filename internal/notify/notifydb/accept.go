@@ -186,9 +186,8 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 			return err
 		}
 		var sends []newSend
-		var messages []newMessage
+		messages := []newMessage{} // never null in JSON
 		var members []any
-		added := 0
 		for _, a := range batch {
 			if a.err != nil || a.replayed {
 				continue
@@ -220,12 +219,8 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 			if err := useList(tx, a.List(), a.Number); err != nil {
 				return err
 			}
-			added += n
 		}
-		if err := storeSends(tx, sends); err != nil {
-			return err
-		}
-		if err := storeMessages(tx, messages); err != nil {
+		if err := s.store(tx, shard, sends, messages); err != nil {
 			return err
 		}
 		if err := newMembers.all(tx, members); err != nil {
@@ -238,13 +233,29 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 				}
 			}
 		}
-		return addWaiting(tx, shard, added)
+		return nil
 	})
 	if err == nil {
+		s.remember(batch)
 		s.held.queued(notify.PrioritySingle, due)
 		s.held.queued(notify.PriorityBulk, due)
 	}
 	return err
+}
+
+// remember caches the small sends of a group, which are claimed in a moment. The others are
+// cached when they are first claimed.
+func (s *Store) remember(batch []*acceptance) {
+	for _, a := range batch {
+		if a.err != nil || a.replayed || !a.Expanded || a.Counts.Total > notify.SingleLimit ||
+			len(a.Audiences) > notify.SingleLimit {
+			continue
+		}
+		send := a.Send
+		send.Received = db.Time(db.Nanos(a.Received)) // as it is read
+		send.Cursor, send.Counts, send.Finished = notify.Cursor{}, notify.Counts{}, time.Time{}
+		s.sends.put(&send)
+	}
 }
 
 // newSend is a send as it is inserted.
@@ -261,28 +272,49 @@ type newSend struct {
 	Expanded int64  `json:"e"`
 }
 
-// storeSends inserts sends, on PostgreSQL in one round trip like storeMessages.
-func storeSends(tx *db.Tx, list []newSend) error {
-	if len(list) == 0 {
+// store inserts the sends and messages of a group, and adds to the number of waiting messages. On
+// PostgreSQL this is one round trip.
+func (s *Store) store(tx *db.Tx, shard int, sends []newSend, messages []newMessage) error {
+	if len(sends) == 0 {
 		return nil
 	}
+	s.backlog.add(len(messages))
 	if tx.Dialect() == db.Postgres {
-		text, err := json.Marshal(list)
+		sent, err := json.Marshal(sends)
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec("INSERT INTO notify_sends ("+sendColumns+`, lease_owner, lease_until)
-			SELECT n, c, k, r, d, a, p, x, t, e, '', 0 FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON))
-			AS v (n BIGINT, c TEXT, k TEXT, r BIGINT, d TEXT, a INTEGER, p TEXT, x INTEGER, t BOOLEAN, e BIGINT)`, string(text))
+		made, err := json.Marshal(messages)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(storeGroup, string(sent), string(made), shard, len(messages))
 		return err
 	}
-	args := make([]any, 0, 12*len(list))
-	for _, n := range list {
+	args := make([]any, 0, 12*len(sends))
+	for _, n := range sends {
 		args = append(args, n.Number, n.Client, n.Kind, n.Received, n.Data, n.Audience, n.Page, n.Next, n.Tally,
 			n.Expanded, "", 0)
 	}
-	return newSends.all(tx, args)
+	if err := newSends.all(tx, args); err != nil {
+		return err
+	}
+	if err := storeMessages(tx, messages); err != nil {
+		return err
+	}
+	return addWaiting(tx, shard, len(messages))
 }
+
+// These statements of PostgreSQL get their rows as one JSON text: parsing hundreds of placeholders is slower.
+const (
+	intoMessages = `INSERT INTO notify_messages (number, lane, due, updated, audience, user_id, email)
+		SELECT n, l, d, d, a, u, e FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON))
+		AS v (n BIGINT, l INTEGER, d BIGINT, a INTEGER, u TEXT, e TEXT)`
+	storeGroup = `WITH sends AS (INSERT INTO notify_sends (` + sendColumns + `, lease_owner, lease_until)
+		SELECT n, c, k, r, d, a, p, x, t, e, '', 0 FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON))
+		AS v (n BIGINT, c TEXT, k TEXT, r BIGINT, d TEXT, a INTEGER, p TEXT, x INTEGER, t BOOLEAN, e BIGINT)
+		), messages AS (` + intoMessages + ") " + intoBacklog
+)
 
 // newMessage is a message as it is inserted.
 type newMessage struct {
@@ -304,8 +336,7 @@ func appendMessages(list []newMessage, send int64, index int, priority notify.Pr
 	return list
 }
 
-// storeMessages inserts messages. PostgreSQL gets them all as one JSON text:
-// this takes one round trip, and parsing hundreds of placeholders is slower.
+// storeMessages inserts messages, on PostgreSQL in one round trip.
 func storeMessages(tx *db.Tx, list []newMessage) error {
 	if len(list) == 0 {
 		return nil
@@ -315,9 +346,7 @@ func storeMessages(tx *db.Tx, list []newMessage) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(`INSERT INTO notify_messages (number, lane, due, updated, audience, user_id, email)
-			SELECT n, l, d, d, a, u, e FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON))
-			AS v (n BIGINT, l INTEGER, d BIGINT, a INTEGER, u TEXT, e TEXT)`, string(text))
+		_, err = tx.Exec(intoMessages, string(text))
 		return err
 	}
 	args := make([]any, 0, 7*len(list))
@@ -348,13 +377,14 @@ func (s *Store) admit(tx *db.Tx, batch []*acceptance, now time.Time) error {
 			return err
 		}
 	}
-	if s.limit <= 0 {
+	if s.limit <= 0 || s.backlog.far(s.limit, batch) {
 		return nil
 	}
 	n, err := waiting(tx)
 	if err != nil {
 		return err
 	}
+	s.backlog.set(n)
 	for _, a := range batch {
 		if a.err != nil || a.replayed {
 			continue
@@ -377,6 +407,32 @@ func (s *Store) admit(tx *db.Tx, batch []*acceptance, now time.Time) error {
 		}
 	}
 	return nil
+}
+
+// backlog is what the leader knows about the number of waiting messages, so that it need not read it for
+// every group while it is far below the limit.
+type backlog struct {
+	known int // it was so many, plus those that were added since
+	read  time.Time
+}
+
+const (
+	// backlogFor is how long the number is used: a second of other servers' sends is much less than half of a
+	// large limit. Small limits are observed exactly.
+	backlogFor   = time.Second
+	backlogLarge = 100_000
+)
+
+func (b *backlog) set(n int) { b.known, b.read = n, time.Now() }
+func (b *backlog) add(n int) { b.known += n }
+
+// far reports whether a group is accepted without looking.
+func (b *backlog) far(limit int, batch []*acceptance) bool {
+	n := b.known
+	for _, a := range batch {
+		n += max(len(a.Recipients), 1)
+	}
+	return limit >= backlogLarge && n <= limit/2 && time.Since(b.read) < backlogFor
 }
 
 // useKey stores an idempotency key, or finds the send it belongs to.

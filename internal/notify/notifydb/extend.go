@@ -176,7 +176,7 @@ func (s *Store) ClaimExpansions(ctx context.Context, owner string, limit int,
 	const free = " FROM notify_sends WHERE expanded = 0 AND lease_until <= ? ORDER BY number LIMIT ?"
 	now := s.steady()
 	// Most of the time there is nothing to expand, which costs no write.
-	any, err := view(ctx, s, func(tx *db.Tx) ([]int64, error) {
+	any, err := read(ctx, s, func(tx *db.Tx) ([]int64, error) {
 		return db.All(tx, scanNumber, "SELECT number"+free, db.Nanos(now), min(limit, 1))
 	})
 	if err != nil || len(any) == 0 {

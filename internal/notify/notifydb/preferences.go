@@ -60,24 +60,35 @@ func subscribe(tx *db.Tx, userID string, ref notify.KindRef, receive bool) error
 }
 
 // Unsubscribed implements notify.Store.
-func (s *Store) Unsubscribed(ctx context.Context, ref notify.KindRef, userIDs []string) (map[string]bool, error) {
-	list, err := textList(userIDs)
+func (s *Store) Unsubscribed(ctx context.Context, of []notify.Subscription) (map[notify.Subscription]bool, error) {
+	users := make([]string, len(of))
+	for i, o := range of {
+		users[i] = o.UserID
+	}
+	list, err := textList(users)
 	if err != nil {
 		return nil, err
 	}
-	return view(ctx, s, func(tx *db.Tx) (map[string]bool, error) {
-		users, err := matching(tx, scanText, "SELECT user_id FROM notify_unsubscribes WHERE "+
-			textsIn(tx.Dialect(), "user_id")+
-			" AND (client_id = '' AND kind_id = '' OR client_id = ? AND kind_id = ?)", list, ref.ClientID, ref.KindID)
-		if err != nil {
-			return nil, err
-		}
-		set := make(map[string]bool, len(users))
-		for _, u := range users {
-			set[u] = true
-		}
-		return set, nil
+	// A user's rows are few and next to each other, so all of them are read.
+	rows, err := read(ctx, s, func(tx *db.Tx) ([]notify.Subscription, error) {
+		return db.All(tx, func(row db.Scanner) (u notify.Subscription, err error) {
+			return u, row.Scan(&u.UserID, &u.ClientID, &u.KindID)
+		}, "SELECT user_id, client_id, kind_id FROM notify_unsubscribes WHERE "+textsIn(tx.Dialect(), "user_id"), list)
 	})
+	if err != nil {
+		return nil, err
+	}
+	left := make(map[notify.Subscription]bool, len(rows))
+	for _, u := range rows {
+		left[u] = true
+	}
+	set := map[notify.Subscription]bool{}
+	for _, o := range of {
+		if left[o] || left[notify.Subscription{UserID: o.UserID}] {
+			set[o] = true
+		}
+	}
+	return set, nil
 }
 
 // Suppressed implements notify.Store.
@@ -93,7 +104,7 @@ func (s *Store) Suppressed(ctx context.Context, emails []string) (map[string]boo
 	if err != nil {
 		return nil, err
 	}
-	return view(ctx, s, func(tx *db.Tx) (map[string]bool, error) {
+	return read(ctx, s, func(tx *db.Tx) (map[string]bool, error) {
 		hits, err := db.All(tx, scanText, "SELECT email FROM notify_suppressions WHERE "+textsIn(tx.Dialect(), "email"), list)
 		if err != nil {
 			return nil, err

@@ -3,6 +3,8 @@ package notifydb
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,7 +13,7 @@ import (
 	"ingot/internal/notify"
 )
 
-// registered looks up clients and kinds, which every send needs.
+// registered looks up clients, kinds and templates, which every send needs.
 //
 // If this process is the only writer, it caches them: every write except those
 // of the queue clears the cache. Otherwise, concurrent calls share a read that
@@ -22,6 +24,8 @@ type registered struct {
 	mu      sync.Mutex
 	clients map[notify.KindRef]notify.Client
 	kinds   map[notify.KindRef]notify.Kind
+	// templates have their id as KindID.
+	templates map[notify.KindRef]notify.Template
 	// writes counts writes that began and ended. Results read while it changed,
 	// or during a write, are not cached.
 	writes, underWay int
@@ -31,8 +35,12 @@ type registered struct {
 	reading bool
 }
 
-// manyRegistered limits the size of each cache.
-const manyRegistered = 1000
+// manyRegistered limits the caches of clients and of kinds, manyTemplates that of templates, which
+// are larger.
+const (
+	manyRegistered = 1000
+	manyTemplates  = 50
+)
 
 // forget is called before a write; the function it returns is called after it.
 func (r *registered) forget() (after func()) {
@@ -43,6 +51,7 @@ func (r *registered) forget() (after func()) {
 		r.underWay += underWay
 		clear(r.clients)
 		clear(r.kinds)
+		clear(r.templates)
 	}
 	change(1)
 	return func() { change(-1) }
@@ -50,7 +59,7 @@ func (r *registered) forget() (after func()) {
 
 // known is like view with a cache. Missing entries are not cached, because they
 // are rare.
-func known[T any](ctx context.Context, s *Store, key notify.KindRef, in *map[notify.KindRef]T,
+func known[T any](ctx context.Context, s *Store, key notify.KindRef, in *map[notify.KindRef]T, limit int,
 	read func(*db.Tx) (T, error)) (T, error) {
 	r := &s.registered
 	r.mu.Lock()
@@ -67,7 +76,7 @@ func known[T any](ctx context.Context, s *Store, key notify.KindRef, in *map[not
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.writes == writes && r.underWay == 0 {
-		if *in == nil || len(*in) >= manyRegistered {
+		if *in == nil || len(*in) >= limit {
 			*in = map[notify.KindRef]T{}
 		}
 		(*in)[key] = found
@@ -75,27 +84,26 @@ func known[T any](ctx context.Context, s *Store, key notify.KindRef, in *map[not
 	return found, nil
 }
 
-// sharedRead looks up clients and kinds for several calls. Calls add to it
-// until it begins.
+// sharedRead looks up clients, kinds and templates for several calls. Calls add
+// to it until it begins. What does not exist is empty.
 type sharedRead struct {
-	clients map[string]*notify.Client // nil means not found
-	kinds   map[notify.KindRef]*notify.Kind
-	err     error
-	done    chan struct{}
+	clients   map[string]notify.Client
+	kinds     map[notify.KindRef]notify.Kind
+	templates map[string]notify.Template
+	err       error
+	done      chan struct{}
 }
 
-// sharedLookup joins or starts a shared read. want adds the key, get returns
-// the result.
-func sharedLookup[T any](ctx context.Context, s *Store, want func(*sharedRead), get func(*sharedRead) *T) (T, error) {
-	var none T
+// join joins or starts a shared read, and waits for it. want adds the keys.
+func (s *Store) join(ctx context.Context, want func(*sharedRead)) (*sharedRead, error) {
 	if err := ctx.Err(); err != nil {
-		return none, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	r := &s.registered
 	r.mu.Lock()
 	if r.wanted == nil {
-		r.wanted = &sharedRead{clients: map[string]*notify.Client{}, kinds: map[notify.KindRef]*notify.Kind{},
-			done: make(chan struct{})}
+		r.wanted = &sharedRead{clients: map[string]notify.Client{}, kinds: map[notify.KindRef]notify.Kind{},
+			templates: map[string]notify.Template{}, done: make(chan struct{})}
 	}
 	read := r.wanted
 	want(read)
@@ -108,15 +116,9 @@ func sharedLookup[T any](ctx context.Context, s *Store, want func(*sharedRead), 
 	select {
 	case <-read.done:
 	case <-ctx.Done():
-		return none, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	if read.err != nil {
-		return none, read.err
-	}
-	if found := get(read); found != nil {
-		return *found, nil
-	}
-	return none, notify.ErrNotFound
+	return read, read.err
 }
 
 // readTime limits a shared read, independently of its callers.
@@ -142,40 +144,41 @@ func (s *Store) readShared(ctx context.Context) {
 func (s *Store) lookup(ctx context.Context, read *sharedRead) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readTime, errors.New("the database took too long to answer; try again"))
 	defer cancel()
-	clients, kinds := make([]string, 0, len(read.clients)), make([]string, 0, len(read.kinds))
-	owners := make([]string, 0, len(read.kinds))
-	for id := range read.clients {
-		clients = append(clients, id)
-	}
+	clients, templates := slices.Collect(maps.Keys(read.clients)), slices.Collect(maps.Keys(read.templates))
+	var kinds, owners []string
 	for ref := range read.kinds {
 		kinds, owners = append(kinds, ref.KindID), append(owners, ref.ClientID)
 	}
-	return meaning(s.db.View(ctx, func(tx *db.Tx) error {
-		if len(clients) > 0 {
-			all, err := listed(tx, scanClient, "SELECT id, description, template_id FROM notify_clients WHERE "+
-				textsIn(tx.Dialect(), "id"), clients)
-			if err != nil {
-				return err
-			}
-			clear(read.clients) // this may run again
-			for i := range all {
-				read.clients[all[i].ID] = &all[i]
-			}
-		}
-		if len(kinds) == 0 {
-			return nil
-		}
-		all, err := listed(tx, scanKind, "SELECT "+kindColumns+" FROM notify_kinds WHERE "+
-			textsIn(tx.Dialect(), "client_id")+" AND "+textsIn(tx.Dialect(), "id"), owners, kinds)
-		if err != nil {
+	// The maps are replaced and not added to, because this may run again.
+	return meaning(s.db.Read(ctx, func(tx *db.Tx) (err error) {
+		in := func(column string) string { return textsIn(tx.Dialect(), column) }
+		if read.clients, err = keyed(tx, scanClient, func(c notify.Client) string { return c.ID },
+			"SELECT id, description, template_id FROM notify_clients WHERE "+in("id"), clients); err != nil {
 			return err
 		}
-		clear(read.kinds)
-		for i := range all {
-			read.kinds[notify.KindRef{ClientID: all[i].ClientID, KindID: all[i].ID}] = &all[i]
+		if read.kinds, err = keyed(tx, scanKind, func(k notify.Kind) notify.KindRef {
+			return notify.KindRef{ClientID: k.ClientID, KindID: k.ID}
+		}, "SELECT "+kindColumns+" FROM notify_kinds WHERE "+in("client_id")+" AND "+in("id"), owners, kinds); err != nil {
+			return err
 		}
-		return nil
+		read.templates, err = keyed(tx, scanTemplate, func(t notify.Template) string { return t.ID },
+			"SELECT "+templateColumns+" FROM notify_templates WHERE "+in("id"), templates)
+		return err
 	}))
+}
+
+// keyed is like listed, and returns the rows by their keys. Without texts it runs nothing.
+func keyed[K comparable, T any](tx *db.Tx, scan func(db.Scanner) (T, error), key func(T) K, query string,
+	lists ...[]string) (map[K]T, error) {
+	found := map[K]T{}
+	if len(lists[0]) == 0 {
+		return found, nil
+	}
+	rows, err := listed(tx, scan, query, lists...)
+	for _, row := range rows {
+		found[key(row)] = row
+	}
+	return found, err
 }
 
 // listed runs a query whose arguments are lists of texts.

@@ -72,11 +72,10 @@ func (s *Store) Clients(ctx context.Context) ([]notify.Client, error) {
 // Client implements notify.Store.
 func (s *Store) Client(ctx context.Context, id string) (notify.Client, error) {
 	if s.Shared() {
-		return sharedLookup(ctx, s,
-			func(r *sharedRead) { r.clients[id] = nil },
-			func(r *sharedRead) *notify.Client { return r.clients[id] })
+		c, _, err := s.Registration(ctx, notify.KindRef{ClientID: id})
+		return c, orNotFound(c.ID, err)
 	}
-	return known(ctx, s, notify.KindRef{ClientID: id}, &s.registered.clients, func(tx *db.Tx) (notify.Client, error) {
+	return known(ctx, s, notify.KindRef{ClientID: id}, &s.registered.clients, manyRegistered, func(tx *db.Tx) (notify.Client, error) {
 		return one(tx, scanClient, "SELECT id, description, template_id FROM notify_clients WHERE id = ?", id)
 	})
 }
@@ -94,14 +93,47 @@ func (s *Store) Kinds(ctx context.Context, clientID string) ([]notify.Kind, erro
 // Kind implements notify.Store.
 func (s *Store) Kind(ctx context.Context, ref notify.KindRef) (notify.Kind, error) {
 	if s.Shared() {
-		return sharedLookup(ctx, s,
-			func(r *sharedRead) { r.kinds[ref] = nil },
-			func(r *sharedRead) *notify.Kind { return r.kinds[ref] })
+		_, k, err := s.Registration(ctx, ref)
+		return k, orNotFound(k.ID, err)
 	}
-	return known(ctx, s, ref, &s.registered.kinds, func(tx *db.Tx) (notify.Kind, error) {
+	return known(ctx, s, ref, &s.registered.kinds, manyRegistered, func(tx *db.Tx) (notify.Kind, error) {
 		return one(tx, scanKind, "SELECT "+kindColumns+" FROM notify_kinds WHERE client_id = ? AND id = ?",
 			ref.ClientID, ref.KindID)
 	})
+}
+
+// orNotFound returns ErrNotFound for something without an id.
+func orNotFound(id string, err error) error {
+	if err == nil && id == "" {
+		return notify.ErrNotFound
+	}
+	return err
+}
+
+// Registration implements notify.Store.
+func (s *Store) Registration(ctx context.Context, ref notify.KindRef) (c notify.Client, k notify.Kind, err error) {
+	if s.Shared() {
+		read, err := s.join(ctx, func(r *sharedRead) {
+			r.clients[ref.ClientID] = notify.Client{}
+			if ref.KindID != "" {
+				r.kinds[ref] = notify.Kind{}
+			}
+		})
+		if err != nil {
+			return c, k, err
+		}
+		return read.clients[ref.ClientID], read.kinds[ref], nil
+	}
+	if c, err = s.Client(ctx, ref.ClientID); err != nil && !isNotFound(err) {
+		return c, k, err
+	}
+	if ref.KindID == "" {
+		return c, k, nil
+	}
+	if k, err = s.Kind(ctx, ref); isNotFound(err) {
+		err = nil
+	}
+	return c, k, err
 }
 
 // UpdateKind implements notify.Store.

@@ -197,10 +197,12 @@ func addWaiting(tx *db.Tx, shard, n int) error {
 	if n == 0 {
 		return nil
 	}
-	_, err := tx.Exec(`INSERT INTO notify_backlog (shard, waiting) VALUES (?, ?)
-		ON CONFLICT (shard) DO UPDATE SET waiting = notify_backlog.waiting + excluded.waiting`, shard, n)
+	_, err := tx.Exec(intoBacklog, shard, n)
 	return err
 }
+
+const intoBacklog = `INSERT INTO notify_backlog (shard, waiting) VALUES (?, ?)
+	ON CONFLICT (shard) DO UPDATE SET waiting = notify_backlog.waiting + excluded.waiting`
 
 func waiting(tx *db.Tx) (n int, err error) {
 	err = tx.QueryRow("SELECT COALESCE(SUM(waiting), 0) FROM notify_backlog").Scan(&n)
@@ -208,10 +210,11 @@ func waiting(tx *db.Tx) (n int, err error) {
 }
 
 // Waiting implements notify.Store.
-func (s *Store) Waiting(ctx context.Context) (int, error) { return view(ctx, s, waiting) }
+func (s *Store) Waiting(ctx context.Context) (int, error) { return read(ctx, s, waiting) }
 
 // sendCache caches the content of large sends, so that it is not read with each
-// claim. It is limited in number and size.
+// claim, and of small ones until they are claimed. It is limited in number and
+// size.
 type sendCache struct {
 	mu    sync.Mutex
 	order list.List // of *notify.Send, the latest used first
@@ -220,7 +223,7 @@ type sendCache struct {
 }
 
 const (
-	cachedSends = 64
+	cachedSends = 1000
 	cachedBytes = 8 << 20
 )
 

@@ -37,6 +37,7 @@ type Store struct {
 	shards atomic.Uint32
 
 	accepting  group
+	backlog    backlog // used by the leader of accepting
 	numbers    block
 	sends      sendCache
 	registered registered
@@ -93,6 +94,12 @@ func (s *Store) Shared() bool { return s.db.Shared() }
 // view runs read in a read-only transaction.
 func view[T any](ctx context.Context, s *Store, read func(*db.Tx) (T, error)) (T, error) {
 	v, err := db.Within(ctx, s.db.View, read)
+	return v, meaning(err)
+}
+
+// read is like view for a single query.
+func read[T any](ctx context.Context, s *Store, query func(*db.Tx) (T, error)) (T, error) {
+	v, err := db.Within(ctx, s.db.Read, query)
 	return v, meaning(err)
 }
 

@@ -50,9 +50,18 @@ func (s *Store) CreateTemplate(ctx context.Context, t notify.Template) error {
 
 // Template implements notify.Store.
 func (s *Store) Template(ctx context.Context, id string) (notify.Template, error) {
-	return view(ctx, s, func(tx *db.Tx) (notify.Template, error) {
-		return one(tx, scanTemplate, "SELECT "+templateColumns+" FROM notify_templates WHERE id = ?", id)
-	})
+	if s.Shared() {
+		read, err := s.join(ctx, func(r *sharedRead) { r.templates[id] = notify.Template{} })
+		if err != nil {
+			return notify.Template{}, err
+		}
+		t := read.templates[id]
+		return t, orNotFound(t.ID, nil)
+	}
+	return known(ctx, s, notify.KindRef{KindID: id}, &s.registered.templates, manyTemplates,
+		func(tx *db.Tx) (notify.Template, error) {
+			return one(tx, scanTemplate, "SELECT "+templateColumns+" FROM notify_templates WHERE id = ?", id)
+		})
 }
 
 // ListTemplates implements notify.Store.

@@ -71,16 +71,24 @@ func testUnsubscribed(k *kit) {
 	k.must(s.ChangePreferences(k.ctx, "u1", notify.PreferenceChange{Kinds: map[notify.KindRef]bool{kind: false}}))
 	k.must(s.ChangePreferences(k.ctx, "u2", notify.PreferenceChange{Global: &yes}))
 	k.must(s.ChangePreferences(k.ctx, "u3", notify.PreferenceChange{Kinds: map[notify.KindRef]bool{campaign: false}}))
-	all := []string{"u1", "u2", "u3", "u4"}
-	for ref, want := range map[notify.KindRef]map[string]bool{
-		kind:                             {"u1": true, "u2": true},
-		campaign:                         {"u2": true, "u3": true},
-		{ClientID: "c", KindID: "other"}: {"u2": true},
-		{ClientID: "other", KindID: "a"}: {"u2": true},
+	var all []notify.Subscription
+	want := map[notify.Subscription]bool{}
+	for ref, users := range map[notify.KindRef][]string{
+		kind:                             {"u1", "u2"},
+		campaign:                         {"u2", "u3"},
+		{ClientID: "c", KindID: "other"}: {"u2"},
+		{ClientID: "other", KindID: "a"}: {"u2"},
 	} {
-		k.equal("unsubscribed", value[map[string]bool](k)(s.Unsubscribed(k.ctx, ref, all)), want)
+		for _, user := range []string{"u1", "u2", "u3", "u4"} {
+			all = append(all, notify.Subscription{UserID: user, KindRef: ref})
+		}
+		for _, user := range users {
+			want[notify.Subscription{UserID: user, KindRef: ref}] = true
+		}
 	}
-	k.equal("of no users", value[map[string]bool](k)(s.Unsubscribed(k.ctx, kind, nil)), map[string]bool{})
+	look := value[map[notify.Subscription]bool](k)
+	k.equal("unsubscribed", look(s.Unsubscribed(k.ctx, all)), want)
+	k.equal("of no users", look(s.Unsubscribed(k.ctx, nil)), map[notify.Subscription]bool{})
 }
 
 func testSuppressions(k *kit) {

@@ -41,6 +41,7 @@ func Conformance(t *testing.T, open func(t *testing.T) *db.DB) {
 		{"LockingRollsBack", testLockingRollsBack},
 		{"ViewIsReadOnly", testViewIsReadOnly},
 		{"ViewIsSnapshot", testViewIsSnapshot},
+		{"Read", testRead},
 		{"Conflict", testConflict},
 		{"ForeignKeys", testForeignKeys},
 		{"NotFound", testNotFound},

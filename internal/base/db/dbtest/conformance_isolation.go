@@ -3,6 +3,7 @@
 package dbtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -103,13 +104,48 @@ func testViewIsReadOnly(t *testing.T, s *suite) {
 	s.withItems(t)
 	for _, write := range []string{"INSERT INTO items (id, name) VALUES ('a', 'b')", "DELETE FROM items",
 		"CREATE TABLE x (id TEXT)"} {
-		err := s.db.View(s.ctx, func(tx *db.Tx) error {
-			_, err := tx.Exec(write)
-			return err
-		})
-		wantErr(t, err, db.ErrReadOnly)
+		for _, run := range []func(context.Context, func(*db.Tx) error) error{s.db.View, s.db.Read} {
+			wantErr(t, run(s.ctx, func(tx *db.Tx) error {
+				_, err := tx.Exec(write)
+				return err
+			}), db.ErrReadOnly)
+		}
 	}
+	wantErr(t, s.db.Read(s.ctx, func(tx *db.Tx) error {
+		_, err := db.All(tx, number, "INSERT INTO items (id, name) VALUES ('a', 'b') RETURNING 1")
+		return err
+	}), db.ErrReadOnly)
 	equal(t, "items", s.items(t), 0)
+}
+
+// testRead reads much at once: each call returns its connection, also after an error, a panic or rows that
+// were left open.
+func testRead(t *testing.T, s *suite) {
+	s.withItems(t)
+	s.insert(t, "a")
+	for range 50 {
+		n, err := db.Within(s.ctx, s.db.Read, func(tx *db.Tx) (int64, error) {
+			return db.One(tx, number, "SELECT COUNT(*) FROM items WHERE id = ?", "a")
+		})
+		s.ok(t, err)
+		equal(t, "items", n, int64(1))
+		wantErr(t, s.db.Read(s.ctx, func(tx *db.Tx) error {
+			_, err := db.One(tx, number, "SELECT COUNT(*) FROM items WHERE id = ? GROUP BY id", "none")
+			return err
+		}), db.ErrNotFound)
+		wantErr(t, s.db.Read(s.ctx, func(tx *db.Tx) error {
+			_, err := tx.Query("SELECT id FROM items") //nolint:rowserrcheck,sqlclosecheck // that is the mistake
+			return err
+		}), db.ErrRowsOpen)
+		func() {
+			defer func() { equal(t, "panic", recover(), any("boom")) }()
+			s.db.Read(s.ctx, func(*db.Tx) error { panic("boom") }) //nolint:errcheck // it panics
+		}()
+	}
+	gone, cancel := context.WithCancel(s.ctx)
+	cancel()
+	wantErr(t, s.db.Read(gone, func(*db.Tx) error { return nil }), context.Canceled)
+	s.stillWrites(t)
 }
 
 func testViewIsSnapshot(t *testing.T, s *suite) {
