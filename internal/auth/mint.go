@@ -2,12 +2,12 @@ package auth
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/google/uuid"
 
 	"ingot/internal/base/token"
@@ -124,11 +124,16 @@ func (s *Server) respond(claims *token.Claims) (*tokenResponse, error) {
 }
 
 func (s *Server) sign(claims any) (string, error) {
-	raw, err := jwt.Signed(s.keys.current()).Claims(claims).Serialize()
+	// Package jwt would encode, decode and encode the claims again, to merge several.
+	payload, err := json.Marshal(claims)
+	if err != nil {
+		return "", fmt.Errorf("encode a token: %w", err)
+	}
+	signed, err := s.keys.current().Sign(payload)
 	if err != nil {
 		return "", fmt.Errorf("sign a token: %w", err)
 	}
-	return raw, nil
+	return signed.CompactSerialize()
 }
 
 // refreshClaims are the claims of a refresh token. What it permits is in the

@@ -17,6 +17,8 @@ const (
 	// scanInterval is the minimum time between two searches for new sends: Kick
 	// is called for every send, and most of them have all their recipients.
 	scanInterval = 20 * time.Millisecond
+	// firstChunk is by how much the first chunk of a send is smaller than the others.
+	firstChunk = 4
 )
 
 // expansion is a send whose recipients are being read.
@@ -171,7 +173,11 @@ func (d *Delivery) chunk(ctx context.Context, e *expansion) (t turn) {
 				"error", err)
 		},
 	}
-	members, to, done, err := reader.Read(ctx, s.Audiences, s.Cursor, d.o.Chunk)
+	want := d.o.Chunk
+	if s.Cursor == (notify.Cursor{}) {
+		want = max(1, want/firstChunk) // so that the delivery begins early
+	}
+	members, to, done, err := reader.Read(ctx, s.Audiences, s.Cursor, want)
 	if err != nil {
 		if ctx.Err() == nil {
 			d.o.Metrics.directoryFailed("members")

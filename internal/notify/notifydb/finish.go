@@ -230,8 +230,11 @@ type change struct {
 	status int
 }
 
-const changeMessage = `UPDATE notify_messages SET status = ?, lane = CASE WHEN ? = 1 THEN 2 ELSE lane END, attempts = ?, due = ?, updated = ?,
-	parked = ?, email = ?, reason = ? WHERE number = ?`
+// changedRows updates many messages at once, for SQLite: a statement for each took an eighth of the processor
+// time of a delivery.
+var changedRows = newRowwise(`UPDATE notify_messages SET status = v.column2, lane = CASE WHEN v.column2 = 1 THEN 2 ELSE lane END,
+	attempts = v.column3, due = v.column4, updated = v.column5, parked = v.column6, email = v.column7, reason = v.column8
+	FROM (VALUES `, 8, ") AS v WHERE number = v.column1")
 
 // changeMessages updates all messages from one JSON text, for PostgreSQL, where
 // each statement is a round trip.
@@ -268,14 +271,11 @@ func store(tx *db.Tx, changes []change) error {
 		_, err = tx.Exec(changeMessages, string(text))
 		return err
 	}
+	args := make([]any, 0, 8*len(changes))
 	for _, c := range changes {
-		_, err := tx.Exec(changeMessage, c.status, c.status, c.Attempts, db.Nanos(c.Due), db.Nanos(c.Updated), c.Parked,
-			c.Email, c.Reason, c.Number)
-		if err != nil {
-			return err
-		}
+		args = append(args, c.Number, c.status, c.Attempts, db.Nanos(c.Due), db.Nanos(c.Updated), c.Parked, c.Email, c.Reason)
 	}
-	return nil
+	return changedRows.all(tx, args)
 }
 
 // Replay implements notify.Store.

@@ -171,7 +171,7 @@ func populate(t testing.TB, d *db.DB) *Store {
 			}
 		}
 		for _, in := range []struct {
-			insertion
+			rowwise
 			args []any
 		}{
 			{newSends, rows},

@@ -71,31 +71,33 @@ func allStorable(texts ...string) error {
 	return nil
 }
 
-// rowsAtOnce limits the rows per INSERT. Larger ones are not faster.
+// rowsAtOnce limits the rows per statement. Larger ones are not faster.
 const rowsAtOnce = 128
 
-// insertion holds INSERT statements for 1, 2, 4 … rows: few enough to stay
-// prepared.
-type insertion struct {
+// rowwise holds statements for 1, 2, 4 … rows: few enough to stay prepared.
+type rowwise struct {
 	columns    int
 	statements map[int]string
 }
 
-// newInsertion returns statements for rows with these columns. suffix follows
-// the values.
-func newInsertion(table, columns, suffix string) insertion {
-	n := strings.Count(columns, ",") + 1
-	row := "(" + marks(n) + ")"
-	in := insertion{columns: n, statements: map[int]string{}}
+// newInsertion returns INSERT statements for rows with these columns. suffix
+// follows the values.
+func newInsertion(table, columns, suffix string) rowwise {
+	return newRowwise("INSERT INTO "+table+" ("+columns+") VALUES ", strings.Count(columns, ",")+1, suffix)
+}
+
+// newRowwise returns statements with the values of rows between two texts.
+func newRowwise(prefix string, columns int, suffix string) rowwise {
+	row := "(" + marks(columns) + ")"
+	in := rowwise{columns: columns, statements: map[int]string{}}
 	for rows := 1; rows <= rowsAtOnce; rows *= 2 {
-		in.statements[rows] = "INSERT INTO " + table + " (" + columns + ") VALUES " +
-			strings.TrimSuffix(strings.Repeat(row+", ", rows), ", ") + suffix
+		in.statements[rows] = prefix + strings.TrimSuffix(strings.Repeat(row+", ", rows), ", ") + suffix
 	}
 	return in
 }
 
-// all inserts rows whose values are concatenated in args.
-func (in insertion) all(tx *db.Tx, args []any) error {
+// all runs the statements for rows whose values are concatenated in args.
+func (in rowwise) all(tx *db.Tx, args []any) error {
 	size := rowsAtOnce
 	for len(args) > 0 {
 		for size*in.columns > len(args) {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"ingot/internal/notify"
@@ -61,6 +62,13 @@ type Composer struct {
 	suffix   string // the part after the id
 	verp     bool
 	bodies   cache
+	link     atomic.Pointer[linkBase] // of the last unsubscribe link
+}
+
+// linkBase is an unsubscribe link that was checked, up to the token.
+type linkBase struct {
+	text   string
+	secure bool // one click is enough
 }
 
 // New returns a Composer for an identity.
@@ -153,7 +161,7 @@ func (c *Composer) Message(o *notify.Outgoing, now time.Time) (*Message, error) 
 	h = append(h, body.subject...)
 	h = append(h, "Auto-Submitted: auto-generated\r\n"...)
 	if o.Unsubscribe != "" {
-		if h, err = appendUnsubscribe(h, o.Unsubscribe); err != nil {
+		if h, err = c.appendUnsubscribe(h, o.Unsubscribe); err != nil {
 			return nil, err
 		}
 	}
@@ -192,19 +200,38 @@ func appendTime(h []byte, name string, t time.Time, layout string) []byte {
 
 // appendUnsubscribe appends the headers of RFC 2369 and RFC 8058. One-click is
 // used for https only, except on loopback, where there is no https.
-func appendUnsubscribe(h []byte, raw string) ([]byte, error) {
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || !visible(raw) ||
-		strings.ContainsAny(raw, "<>,") {
-		return h, fmt.Errorf("the unsubscribe address %q is not a plain https address", raw)
+func (c *Composer) appendUnsubscribe(h []byte, raw string) ([]byte, error) {
+	secure, err := c.checkLink(raw)
+	if err != nil {
+		return h, err
 	}
 	h = append(h, "List-Unsubscribe: <"...)
 	h = append(h, raw...)
 	h = append(h, ">\r\n"...)
-	if u.Scheme == "https" || loopback(u.Hostname()) {
+	if secure {
 		h = append(h, "List-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n"...)
 	}
 	return h, nil
+}
+
+// checkLink checks an unsubscribe link, and reports whether one click is enough. Links differ in their
+// token only: what is before it is parsed once.
+func (c *Composer) checkLink(raw string) (secure bool, err error) {
+	token := strings.LastIndexByte(raw, '/') + 1
+	plain := plainID(raw[token:])
+	if base := c.link.Load(); base != nil && plain && raw[:token] == base.text {
+		return base.secure, nil
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || !visible(raw) ||
+		strings.ContainsAny(raw, "<>,") {
+		return false, fmt.Errorf("the unsubscribe address %q is not a plain https address", raw)
+	}
+	secure = u.Scheme == "https" || loopback(u.Hostname())
+	if plain && u.Path != "" && len(raw) < 500 {
+		c.link.Store(&linkBase{raw[:token], secure})
+	}
+	return secure, nil
 }
 
 func loopback(host string) bool {
