@@ -23,7 +23,7 @@ var tokensSection = Section{
 
 // tokensGoal is the minimum rate of the token endpoint as a share of the
 // machine's bare signing rate, including load generator and HTTP.
-const tokensGoal = 0.60
+const tokensGoal = 0.90
 
 // A server limits one client to 500 requests a second and one user to 2 logins a
 // second, 30 at once. Enough clients and users take turns to stay below.

@@ -254,8 +254,20 @@ func testUserOrder(t *testing.T, s auth.Store) {
 				Filter: scim.Compare{Attr: "id", Op: scim.Gt, Value: last}, SortBy: "id", Start: 1, Count: 7,
 			})
 			must(t, err)
+			// For a list of addresses it needs no more than these.
+			contacts, _, err := s.Users(t.Context(), auth.Query{
+				Filter: scim.Compare{Attr: "id", Op: scim.Gt, Value: last}, SortBy: "id", Start: 1, Count: 7,
+				Contacts: true, Uncounted: true,
+			})
+			must(t, err)
+			same(t, userIDs(contacts), userIDs(page))
 			if len(page) == 0 {
 				break
+			}
+			for i, u := range page {
+				if got := *contacts[i]; got.Email != u.Email || got.PasswordHash != "" {
+					t.Errorf("contact %+v, want the address %q only", got, u.Email)
+				}
 			}
 			ids = append(ids, userIDs(page)...)
 			last = page[len(page)-1].ID

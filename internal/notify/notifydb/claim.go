@@ -127,10 +127,8 @@ func (s *Store) claim(tx *db.Tx, c *claim, l *lease, limit int) ([]notify.Claime
 	if !s.Shared() || len(claimed) == 0 {
 		return claimed, nil
 	}
-	if _, err := tx.Exec("DELETE FROM notify_leases WHERE ends <= ?", c.now); err != nil {
-		return nil, err
-	}
-	_, err = tx.Exec(insert("notify_leases", "id, owner, ends, messages"), l.id, l.owner, db.Nanos(l.until),
+	_, err = tx.Exec("WITH gone AS (DELETE FROM notify_leases WHERE ends <= ?) "+
+		insert("notify_leases", "id, owner, ends, messages"), c.now, l.id, l.owner, db.Nanos(l.until),
 		numberList(db.Postgres, numbers))
 	return claimed, err
 }

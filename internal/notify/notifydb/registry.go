@@ -75,9 +75,10 @@ func (s *Store) Client(ctx context.Context, id string) (notify.Client, error) {
 		c, _, err := s.Registration(ctx, notify.KindRef{ClientID: id})
 		return c, orNotFound(c.ID, err)
 	}
-	return known(ctx, s, notify.KindRef{ClientID: id}, &s.registered.clients, manyRegistered, func(tx *db.Tx) (notify.Client, error) {
-		return one(tx, scanClient, "SELECT id, description, template_id FROM notify_clients WHERE id = ?", id)
-	})
+	return known(ctx, s, notify.KindRef{ClientID: id}, &s.registered.clients, manyRegistered,
+		func(tx *db.Tx) (notify.Client, error) {
+			return one(tx, scanClient, "SELECT id, description, template_id FROM notify_clients WHERE id = ?", id)
+		})
 }
 
 // Kinds implements notify.Store. They come by client and id.

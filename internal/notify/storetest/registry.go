@@ -3,6 +3,7 @@ package storetest
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -20,6 +21,15 @@ func testRegister(k *kit) {
 		TemplateID: notify.DefaultTemplate})
 	_, err := s.Client(k.ctx, "nobody")
 	k.wantErr(err, notify.ErrNotFound)
+	for ref, want := range map[notify.KindRef][2]string{
+		{ClientID: "c", KindID: "b"}: {"c", "b"}, {ClientID: "c"}: {"c", ""}, {ClientID: "c", KindID: "z"}: {"c", ""},
+		{ClientID: "other", KindID: "b"}: {"other", ""}, {ClientID: "nobody", KindID: "a"}: {"", ""},
+		{ClientID: "a\x00", KindID: "a\x00"}: {"", ""},
+	} {
+		client, kind, err := s.Registration(k.ctx, ref)
+		k.must(err)
+		k.equal(fmt.Sprint("registration of ", ref), [2]string{client.ID, kind.ID}, want)
+	}
 
 	// A second registration renames, changes, and keeps assigned templates.
 	k.must(s.CreateTemplate(k.ctx, notify.Template{ID: "t", Name: "t"}))

@@ -386,6 +386,35 @@ func BenchmarkMessageSharedBody(b *testing.B) {
 	}
 }
 
+// A link is judged by itself, whatever the one before it was.
+func TestUnsubscribeHeaders(t *testing.T) {
+	t.Parallel()
+	c := composer(t)
+	for range 2 {
+		for link, want := range map[string]string{
+			"https://n.example/unsubscribe/one": "one click", "https://n.example/unsubscribe/two": "one click",
+			"http://n.example/unsubscribe/one": "link", "http://localhost/unsubscribe/one": "one click",
+			"http://n.example": "link", "http://localhost": "one click",
+			"https://n.example/unsubscribe/a,b": "error", "https://n.example/unsubscribe/a b": "error",
+			"https://n.example/unsubscribe/a>": "error", "ftp://n.example/unsubscribe/one": "error",
+			"/unsubscribe/one": "error", "https:///one": "error",
+		} {
+			o := outgoing()
+			o.Unsubscribe = link
+			got := "error"
+			if m, err := c.Message(o, now); err == nil {
+				got = "link"
+				if slices.Contains(names(m.Header), "List-Unsubscribe-Post") {
+					got = "one click"
+				}
+			}
+			if got != want {
+				t.Errorf("%s: %s, want %s", link, got, want)
+			}
+		}
+	}
+}
+
 // Messages that share a body each have their own link in it.
 func TestUnsubscribeLinks(t *testing.T) {
 	t.Parallel()
