@@ -228,7 +228,7 @@ const (
 )
 
 func sizeOf(s *notify.Send) int {
-	return 512 + len(s.Content.Subject) + len(s.Content.Text) + len(s.Content.HTML)
+	return 512 + len(s.Content.Subject) + len(s.Content.Text) + len(s.Content.HTML) + len(s.Data)
 }
 
 func (c *sendCache) get(number int64) *notify.Send {
