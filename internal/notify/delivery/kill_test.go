@@ -102,7 +102,7 @@ func (v victim) accept(ctx context.Context, store *notifydb.Store) error {
 					Content: notify.Content{Subject: "Hello", Text: "text"}, Received: time.Now(), Expanded: true,
 				}, Recipients: []notify.Recipient{{UserID: "u"}}})
 				if err == nil {
-					_, err = fmt.Println(send.Number)
+					_, err = fmt.Fprintln(os.Stdout, send.Number)
 				}
 				if err != nil {
 					failed <- err

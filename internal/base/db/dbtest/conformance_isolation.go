@@ -134,7 +134,7 @@ func testRead(t *testing.T, s *suite) {
 			return err
 		}), db.ErrNotFound)
 		wantErr(t, s.db.Read(s.ctx, func(tx *db.Tx) error {
-			_, err := tx.Query("SELECT id FROM items") //nolint:rowserrcheck,sqlclosecheck // that is the mistake
+			_, err := tx.Query("SELECT id FROM items") //nolint:rowserrcheck,sqlclosecheck,gocritic // the mistake
 			return err
 		}), db.ErrRowsOpen)
 		func() {
