@@ -69,7 +69,7 @@ func start(ctx context.Context, dir string, o options) (c *cluster, err error) {
 	if c.tools, err = filepath.Abs(o.tools); err != nil {
 		return c, err
 	}
-	for _, name := range []string{"kube-apiserver", "kubelet", "etcd"} {
+	for _, name := range []string{"kube-apiserver", "etcd"} {
 		if _, err := os.Stat(c.tool(name)); err != nil {
 			return c, fmt.Errorf("%w (run: scripts/setup kubernetes)", err)
 		}
@@ -130,7 +130,7 @@ func (c *cluster) prepare(ctx context.Context, nodes int) error {
 			return err
 		}
 	}
-	for i := range nodes {
+	for i := range max(1, nodes) { // the first bridge has the address of the API server
 		n := c.node(i)
 		c.Bridges, c.Cgroups = append(c.Bridges, n.bridge), append(c.Cgroups, n.cgroup)
 		if err := c.save(); err != nil {
@@ -219,7 +219,7 @@ func (c *cluster) makePKI() error {
 
 // startNodes starts the control plane and the nodes.
 func (c *cluster) startNodes(ctx context.Context, nodes int) error {
-	steps := []func(context.Context) error{c.startControlPlane}
+	steps := []func(context.Context) error{func(ctx context.Context) error { return c.startControlPlane(ctx, nodes > 0) }}
 	for i := range nodes {
 		steps = append(steps, func(ctx context.Context) error { return c.startRuntime(ctx, c.node(i)) })
 	}
@@ -233,7 +233,9 @@ func (c *cluster) startNodes(ctx context.Context, nodes int) error {
 	return together(ctx, steps...)
 }
 
-func (c *cluster) startControlPlane(ctx context.Context) error {
+// startControlPlane starts etcd, the API server, and unless nodes are simulated the controllers
+// and the scheduler.
+func (c *cluster) startControlPlane(ctx context.Context, controllers bool) error {
 	ports, err := freePorts(2)
 	if err != nil {
 		return err
@@ -268,7 +270,7 @@ func (c *cluster) startControlPlane(ctx context.Context) error {
 	if err := p.await(ctx, func(ctx context.Context) error {
 		return c.api(ctx, http.MethodGet, "/readyz",
 			nil)
-	}); err != nil {
+	}); err != nil || !controllers {
 		return err
 	}
 	if _, err := c.spawn("kube-scheduler", c.tool("kube-scheduler"), "--kubeconfig", c.pki.file("scheduler.kubeconfig"),

@@ -100,12 +100,14 @@ type Options struct {
 	// The times of a test; zero means the defaults.
 	Silence    time.Duration // without an agent's sign of life until its instance is displaced
 	ForceAfter time.Duration // until a Pod on an unreachable node is deleted by force
+	PullTime   time.Duration // for the image of an app
 }
 
 // SFTPInside is the path of the sftp server in the stack image.
 const SFTPInside = "/ingot/ingot-sftp"
 
 const (
+	initInside        = "/ingot/ingot-init"
 	home              = "/home/vcap"
 	defaultForceAfter = time.Minute
 )
