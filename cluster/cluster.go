@@ -93,7 +93,7 @@ func start(ctx context.Context, dir string, o options) (c *cluster, err error) {
 	}
 	if err := together(ctx,
 		func(ctx context.Context) error { return c.startNodes(ctx, o.nodes) },
-		c.startStores,
+		func(ctx context.Context) error { return c.startStores(ctx, o.nodes > 0) },
 	); err != nil {
 		return c, err
 	}
@@ -298,11 +298,15 @@ const (
 	s3Bucket = "ingot"
 )
 
-// startStores starts PostgreSQL and the S3 server.
-func (c *cluster) startStores(ctx context.Context) error {
+// startStores starts PostgreSQL, and for Pods the S3 server.
+func (c *cluster) startStores(ctx context.Context, forPods bool) error {
 	var err error
 	if c.postgres, err = pgproc.Start(ctx); err != nil {
 		return err
+	}
+	c.Environment = append(c.Environment, pgproc.URLVariable+"="+c.postgres.URL)
+	if !forPods {
+		return nil
 	}
 	// It listens on a socket only; Pods need an address.
 	if c.forward, err = (&net.ListenConfig{}).Listen(ctx, "tcp", c.ip(0, 1)+":5432"); err != nil {
@@ -323,7 +327,6 @@ func (c *cluster) startStores(ctx context.Context) error {
 	s3URL := &url.URL{Scheme: "s3", Host: s3Bucket, RawQuery: url.Values{"endpoint": {"https://" + address},
 		"region": {"us-east-1"}, "path-style": {"true"}, "ca-file": {c.pki.file("ca.crt")}}.Encode()}
 	c.Environment = append(c.Environment,
-		pgproc.URLVariable+"="+c.postgres.URL,
 		podURLVariable+"=postgres://postgres@"+c.ip(0, 1)+":5432/postgres?sslmode=disable",
 		s3Variable+"="+s3URL.String(), "INGOT_TEST_S3_CA="+c.pki.file("ca.crt"),
 		"AWS_ACCESS_KEY_ID="+s3Access, "AWS_SECRET_ACCESS_KEY="+s3Secret)

@@ -259,11 +259,6 @@ func newTrio(t *testing.T, kubeconfig string) *trio {
 		t.Fatal(err)
 	}
 	database.Path = "/ingot_scale"
-	bucket, err := url.Parse(os.Getenv(s3Variable))
-	if err != nil {
-		t.Fatal(err)
-	}
-	bucket.Path = "/scale"
 	addresses, err := freePorts(3)
 	if err != nil {
 		t.Fatal(err)
@@ -271,10 +266,11 @@ func newTrio(t *testing.T, kubeconfig string) *trio {
 	all := &trio{password: strings.TrimSpace(string(password)), kubeconfig: kubeconfig, args: []string{
 		"up", "--engine", "kubernetes", "--kubernetes-image", cmp.Or(os.Getenv(imageVariable), "stack"),
 		"--kubernetes-user-namespaces", "off",
-		"--kubernetes-rate", "100", "--database-url", database.String(), "--blob-url", bucket.String(), "--public-url",
+		"--kubernetes-rate", "100", "--database-url", database.String(), "--public-url",
 		"http://" + addresses[0], "--demo", "--log-format", "json",
 		"--domain", domain,
 	}}
+	blobs := t.TempDir() // they run on one machine, and need no bucket
 	for i, address := range addresses {
 		dir := filepath.Join(t.TempDir(), strconv.Itoa(i))
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -284,6 +280,9 @@ func newTrio(t *testing.T, kubeconfig string) *trio {
 			t.Fatal(err)
 		}
 		if err := command(t.Context(), "chmod", "-R", "go=", dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(blobs, filepath.Join(dir, "blobs")); err != nil {
 			t.Fatal(err)
 		}
 		all.servers = append(all.servers, &localServer{dir: dir, address: address})

@@ -47,7 +47,7 @@ const (
 
 // DefaultConfig returns the defaults. There is none for the image.
 func DefaultConfig() Config {
-	return Config{Namespace: "ingot-apps", UserNamespaces: UserNamespacesAuto, Rate: 20, PlaceTimeout: time.Minute}
+	return Config{Namespace: "ingot-apps", UserNamespaces: UserNamespacesAuto, Rate: 60, PlaceTimeout: time.Minute}
 }
 
 var dnsName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
