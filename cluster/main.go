@@ -41,6 +41,7 @@ func run(args []string) int {
 	flags.StringVar(&o.tools, "tools", "../.tools/bin/kubernetes", "`directory` of the programs of Kubernetes")
 	flags.IntVar(&o.nodes, "nodes", 2, "number of nodes; with 0 there is only an API server, and nodes are simulated")
 	flags.StringVar(&o.keep, "logs", "", "`directory` for the logs of the cluster after a failure")
+	takes := flags.Duration("takes", 0, "with simulate: how long a bound Pod takes until its container runs")
 	schedule := flags.String("schedule", "", "with simulate: also bind Pods to these `nodes`, separated by commas")
 	flags.Func("image", "import this image `file` on every node; can be repeated", func(s string) error {
 		file, err := filepath.Abs(s)
@@ -69,7 +70,7 @@ func run(args []string) int {
 		err = down()
 	case len(args) == 2 && args[0] == "simulate":
 		err = simulate(ctx, os.Getenv("KUBECONFIG"), args[1],
-			slices.DeleteFunc(strings.Split(*schedule, ","), func(node string) bool { return node == "" }))
+			slices.DeleteFunc(strings.Split(*schedule, ","), func(node string) bool { return node == "" }), *takes)
 	default:
 		flags.Usage()
 		return 2

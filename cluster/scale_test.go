@@ -38,6 +38,7 @@ import (
 
 var (
 	scaleInstances = flag.Int("instances", 1000, "how many instances the test of scale has")
+	podTakes       = flag.Duration("pod-takes", time.Second, "how long a Pod on a simulated node takes until it runs")
 	quiet          = flag.Duration("quiet", 30*time.Second, "how long requests of servers without work are counted")
 )
 
@@ -137,7 +138,7 @@ func simulateNodes(t *testing.T, instances int) *simulated {
 		names = append(names, fmt.Sprintf("sim-%d", i))
 	}
 	for i, name := range names {
-		args := "simulate " + name
+		args := fmt.Sprintf("--takes %v simulate %s", *podTakes, name)
 		if i == 0 {
 			args = "--schedule " + strings.Join(names, ",") + " " + args
 		}

@@ -36,6 +36,7 @@ type simulation struct {
 	first byte // of the second part of the addresses of Pods
 	farm  *farm
 	slots chan struct{} // one for each request in progress
+	takes time.Duration // from a binding until its container runs
 
 	mu    sync.Mutex
 	known map[string]string // addresses of Pods, by uid
@@ -45,7 +46,7 @@ type simulation struct {
 // simulate runs a node, which is also the scheduler if it is to schedule to nodes. It writes
 // the number of its open streams and of launched instances to the standard output when they
 // have changed.
-func simulate(ctx context.Context, kubeconfig, node string, schedule []string) error {
+func simulate(ctx context.Context, kubeconfig, node string, schedule []string, takes time.Duration) error {
 	api, err := newAPIClient(kubeconfig)
 	if err != nil {
 		return err
@@ -56,7 +57,7 @@ func simulate(ctx context.Context, kubeconfig, node string, schedule []string) e
 		return fmt.Errorf("node %q: want a name such as sim-0", node)
 	}
 	s := &simulation{api: api, node: node, first: byte(128 + number), farm: newFarm(ctx), slots: make(chan struct{}, 32),
-		known: map[string]string{}}
+		takes: takes, known: map[string]string{}}
 	defer s.farm.close()
 	var work sync.WaitGroup
 	work.Go(func() { s.follow(ctx, "spec.nodeName="+node, s.run) })
@@ -176,7 +177,7 @@ func (s *simulation) run(ctx context.Context, p *simPod) {
 	if known {
 		return
 	}
-	s.spawn(func() {
+	begin := func() {
 		if err := s.farm.learn(ip, p); err != nil {
 			fmt.Fprintln(os.Stderr, "simulate:", err)
 			return
@@ -184,7 +185,8 @@ func (s *simulation) run(ctx context.Context, p *simPod) {
 		if p.Status.PodIP == "" {
 			s.check(s.api.send(ctx, http.MethodPatch, podPath(p, "/status"), "application/merge-patch+json", running(p, ip)))
 		}
-	})
+	}
+	time.AfterFunc(s.takes, func() { s.spawn(begin) })
 }
 
 // running is the status of a Pod that runs and is ready.
@@ -302,12 +304,19 @@ func (a *apiClient) watch(ctx context.Context, path string, f func(kind string, 
 	for events := json.NewDecoder(response.Body); ; {
 		var e struct {
 			Type   string
-			Object simPod
+			Object json.RawMessage
 		}
+		var p simPod
 		if err := events.Decode(&e); err != nil {
 			return err
 		}
-		f(e.Type, &e.Object)
+		if e.Type == "ERROR" {
+			return fmt.Errorf("the watch ended: %s", e.Object)
+		}
+		if err := json.Unmarshal(e.Object, &p); err != nil {
+			return err
+		}
+		f(e.Type, &p)
 	}
 }
 
