@@ -126,6 +126,7 @@ cluster-down: ## stop the cluster of `make cluster-up`
 
 test-kubernetes: cluster-build .tools/bin/cf ## run the tests that need a real cluster (needs root)
 	$(call run,$(CLUSTER) run -- scripts/on-cluster $(ARGS))
+	$(call run,$(CLUSTER) --nodes 0 run -- scripts/on-cluster $(ARGS))
 
 ##@ Virtual machine
 .PHONY: vm-image vm-up test-vm

@@ -466,11 +466,3 @@ func lines(t *testing.T, s *site) {
 	}
 	s.awaitServers(t, 3)
 }
-
-// pause waits; it is the length of a phase of a test.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}

@@ -69,7 +69,7 @@ func start(ctx context.Context, dir string, o options) (c *cluster, err error) {
 	if c.tools, err = filepath.Abs(o.tools); err != nil {
 		return c, err
 	}
-	for _, name := range []string{"kube-apiserver", "kubelet", "etcd"} {
+	for _, name := range []string{"kube-apiserver", "etcd"} {
 		if _, err := os.Stat(c.tool(name)); err != nil {
 			return c, fmt.Errorf("%w (run: scripts/setup kubernetes)", err)
 		}
@@ -93,7 +93,7 @@ func start(ctx context.Context, dir string, o options) (c *cluster, err error) {
 	}
 	if err := together(ctx,
 		func(ctx context.Context) error { return c.startNodes(ctx, o.nodes) },
-		c.startStores,
+		func(ctx context.Context) error { return c.startStores(ctx, o.nodes > 0) },
 	); err != nil {
 		return c, err
 	}
@@ -130,7 +130,7 @@ func (c *cluster) prepare(ctx context.Context, nodes int) error {
 			return err
 		}
 	}
-	for i := range nodes {
+	for i := range max(1, nodes) { // the first bridge has the address of the API server
 		n := c.node(i)
 		c.Bridges, c.Cgroups = append(c.Bridges, n.bridge), append(c.Cgroups, n.cgroup)
 		if err := c.save(); err != nil {
@@ -219,7 +219,7 @@ func (c *cluster) makePKI() error {
 
 // startNodes starts the control plane and the nodes.
 func (c *cluster) startNodes(ctx context.Context, nodes int) error {
-	steps := []func(context.Context) error{c.startControlPlane}
+	steps := []func(context.Context) error{func(ctx context.Context) error { return c.startControlPlane(ctx, nodes > 0) }}
 	for i := range nodes {
 		steps = append(steps, func(ctx context.Context) error { return c.startRuntime(ctx, c.node(i)) })
 	}
@@ -233,7 +233,9 @@ func (c *cluster) startNodes(ctx context.Context, nodes int) error {
 	return together(ctx, steps...)
 }
 
-func (c *cluster) startControlPlane(ctx context.Context) error {
+// startControlPlane starts etcd, the API server, and unless nodes are simulated the controllers
+// and the scheduler.
+func (c *cluster) startControlPlane(ctx context.Context, controllers bool) error {
 	ports, err := freePorts(2)
 	if err != nil {
 		return err
@@ -268,7 +270,7 @@ func (c *cluster) startControlPlane(ctx context.Context) error {
 	if err := p.await(ctx, func(ctx context.Context) error {
 		return c.api(ctx, http.MethodGet, "/readyz",
 			nil)
-	}); err != nil {
+	}); err != nil || !controllers {
 		return err
 	}
 	if _, err := c.spawn("kube-scheduler", c.tool("kube-scheduler"), "--kubeconfig", c.pki.file("scheduler.kubeconfig"),
@@ -296,11 +298,15 @@ const (
 	s3Bucket = "ingot"
 )
 
-// startStores starts PostgreSQL and the S3 server.
-func (c *cluster) startStores(ctx context.Context) error {
+// startStores starts PostgreSQL, and for Pods the S3 server.
+func (c *cluster) startStores(ctx context.Context, forPods bool) error {
 	var err error
 	if c.postgres, err = pgproc.Start(ctx); err != nil {
 		return err
+	}
+	c.Environment = append(c.Environment, pgproc.URLVariable+"="+c.postgres.URL)
+	if !forPods {
+		return nil
 	}
 	// It listens on a socket only; Pods need an address.
 	if c.forward, err = (&net.ListenConfig{}).Listen(ctx, "tcp", c.ip(0, 1)+":5432"); err != nil {
@@ -321,7 +327,6 @@ func (c *cluster) startStores(ctx context.Context) error {
 	s3URL := &url.URL{Scheme: "s3", Host: s3Bucket, RawQuery: url.Values{"endpoint": {"https://" + address},
 		"region": {"us-east-1"}, "path-style": {"true"}, "ca-file": {c.pki.file("ca.crt")}}.Encode()}
 	c.Environment = append(c.Environment,
-		pgproc.URLVariable+"="+c.postgres.URL,
 		podURLVariable+"=postgres://postgres@"+c.ip(0, 1)+":5432/postgres?sslmode=disable",
 		s3Variable+"="+s3URL.String(), "INGOT_TEST_S3_CA="+c.pki.file("ca.crt"),
 		"AWS_ACCESS_KEY_ID="+s3Access, "AWS_SECRET_ACCESS_KEY="+s3Secret)

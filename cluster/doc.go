@@ -5,6 +5,7 @@
 //	cluster run -- COMMAND     start a cluster, run the command with it, stop the cluster
 //	cluster up                 start a cluster that keeps running
 //	cluster down               stop it, and what is left of clusters that were killed
+//	cluster simulate NODE      be a node of KUBECONFIG's cluster that runs no containers
 //
 // The command finds the cluster in these variables; `cluster up` prints them:
 //
@@ -23,6 +24,9 @@
 // "kubernetes", so that Pods reach it without kube-proxy; no other Service has a
 // working cluster IP. The nodes' network does not enforce NetworkPolicies and has
 // no way out of this machine.
+//
+// With --nodes 0 there is an API server, and neither nodes nor controllers: tests of scale
+// simulate nodes, whose Pods are entries in a table with an agent each.
 //
 // Everything is in one directory and is removed at the end: processes, mounts,
 // bridges, cgroups and the kernel settings that a kubelet changes.

@@ -20,6 +20,7 @@ import (
 const usage = `usage: cluster [FLAGS] run -- COMMAND [ARGUMENT…]
        cluster [FLAGS] up
        cluster down
+       cluster [--schedule NODES] simulate NODE
 `
 
 // Directories of clusters. They contain images, so they are not in /tmp, which may
@@ -38,8 +39,10 @@ func run(args []string) int {
 	flags := flag.NewFlagSet("cluster", flag.ContinueOnError)
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage); flags.PrintDefaults() }
 	flags.StringVar(&o.tools, "tools", "../.tools/bin/kubernetes", "`directory` of the programs of Kubernetes")
-	flags.IntVar(&o.nodes, "nodes", 2, "number of nodes")
+	flags.IntVar(&o.nodes, "nodes", 2, "number of nodes; with 0 there is only an API server, and nodes are simulated")
 	flags.StringVar(&o.keep, "logs", "", "`directory` for the logs of the cluster after a failure")
+	takes := flags.Duration("takes", 0, "with simulate: how long a bound Pod takes until its container runs")
+	schedule := flags.String("schedule", "", "with simulate: also bind Pods to these `nodes`, separated by commas")
 	flags.Func("image", "import this image `file` on every node; can be repeated", func(s string) error {
 		file, err := filepath.Abs(s)
 		o.images = append(o.images, file)
@@ -65,6 +68,9 @@ func run(args []string) int {
 		err = serve(ctx, o)
 	case len(args) == 1 && args[0] == "down":
 		err = down()
+	case len(args) == 2 && args[0] == "simulate":
+		err = simulate(ctx, os.Getenv("KUBECONFIG"), args[1],
+			slices.DeleteFunc(strings.Split(*schedule, ","), func(node string) bool { return node == "" }), *takes)
 	default:
 		flags.Usage()
 		return 2

@@ -10,11 +10,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestPod: the Pod of an instance, as the Kubernetes engine creates it, has only fields
-// that Kubernetes knows, and meets the standards "baseline" and "restricted".
+// TestPod: the Pods of instances, as the Kubernetes engine creates them, have only fields
+// that Kubernetes knows, and meet the standards "baseline" and "restricted".
 func TestPod(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../internal/platform/engine/kubernetes/testdata/pod.json")
+	for _, name := range []string{"pod.json", "imagepod.json"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkPod(t, "../internal/platform/engine/kubernetes/testdata/"+name)
+		})
+	}
+}
+
+func checkPod(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

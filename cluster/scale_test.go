@@ -4,7 +4,9 @@ package main
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
@@ -25,6 +27,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -35,30 +38,25 @@ import (
 
 var (
 	scaleInstances = flag.Int("instances", 1000, "how many instances the test of scale has")
+	podTakes       = flag.Duration("pod-takes", time.Second, "how long a Pod on a simulated node takes until it runs")
 	quiet          = flag.Duration("quiet", 30*time.Second, "how long requests of servers without work are counted")
 )
 
-// instancesPerApp and podsPerNode are as in a large installation.
-const (
-	instancesPerApp = 50
-	podsPerNode     = 110
-)
+// instancesPerApp is as in a large installation.
+const instancesPerApp = 50
 
-// TestScale runs many instances on three servers, without containers: kwok has the
-// nodes, and a farm the agents. The servers run on this machine, where they reach the
-// addresses of the Pods.
+// TestScale runs many instances on three servers, without containers: nodes are simulated.
+// The servers run on this machine, where they reach the addresses of the Pods.
 func TestScale(t *testing.T) {
 	t.Parallel()
 	inCluster(t)
-	s := &site{api: kubectlProxy(t), home: t.TempDir(), report: newReport(t)}
-	for _, node := range strings.Fields(string(kubectl(t, "", "get", "nodes", "-o", "name"))) {
-		kubectl(t, "", "cordon", node)
-		t.Cleanup(func() { kubectl(t, "", "uncordon", node) })
+	if nodes := kubectl(t, "", "get", "nodes", "-o", "name"); len(nodes) > 0 {
+		t.Skip("the cluster has nodes, whose Pods would have containers: make test-kubernetes runs this on another one")
 	}
-	fakeNodes(t, *scaleInstances/podsPerNode+2)
-	f := startFarm(t, s.api)
+	s := &site{api: kubectlProxy(t), home: t.TempDir(), report: newReport(t)}
+	f := simulateNodes(t, *scaleInstances)
 	counter := newCounter(t)
-	trio := newTrio(t, counter.kubeconfig)
+	trio := newTrio(t, os.Getenv(configVariable))
 	t.Cleanup(func() { s.deletePods(t, appsNamespace) })
 	trio.start(t)
 	t.Cleanup(func() { trio.stop(t) })
@@ -67,82 +65,118 @@ func TestScale(t *testing.T) {
 	s.cf(t, "api", "http://"+trio.servers[0].address)
 	s.cf(t, "auth", "admin", trio.password)
 	s.cf(t, "target", "-o", "demo", "-s", "dev")
-	began := time.Now()
-	s.manyApps(t, *scaleInstances)
-	wanted := int64(*scaleInstances)
+	apps := s.manyApps(t, *scaleInstances)
+	wanted := *scaleInstances
 	adopted := func(limit time.Duration) {
 		t.Helper()
-		if !eventually(limit, func() bool { return f.streams.Load() == wanted }) {
-			t.Fatalf("%d instances are followed after %v, want %d", f.streams.Load(), limit, wanted)
+		if !eventually(limit, func() bool { streams, _ := f.count(); return streams == wanted }) {
+			streams, launched := f.count()
+			t.Fatalf("%d instances are followed after %v and %d were launched, want %d", streams, limit, launched, wanted)
 		}
 	}
-	adopted(10 * time.Minute)
-	what := fmt.Sprintf("%d instances (kwok and farm) on 3 servers", *scaleInstances)
-	s.report.add(what+", all started", "", fmt.Sprintf("%s, %.0f/s", seconds(time.Since(began)),
-		float64(wanted)/time.Since(began).Seconds()))
+	what := fmt.Sprintf("%d instances on simulated nodes, 3 servers", *scaleInstances)
+	began, before := time.Now(), trio.processorTime(t)
+	s.startAll(t, apps)
+	adopted(15 * time.Minute)
+	took, used := time.Since(began), trio.processorTime(t)-before
+	s.report.add(what+", all started", "≥ 60/s", fmt.Sprintf("%s, %.0f/s; the servers used %s of a processor for each",
+		seconds(took), float64(wanted)/took.Seconds(), millis(used/time.Duration(wanted))))
 
 	began = time.Now()
 	trio.stop(t)
 	stopped := time.Since(began)
+	trio.kubeconfig = counter.kubeconfig
 	began = time.Now()
 	trio.start(t)
 	ready := time.Since(began)
 	adopted(5 * time.Minute)
-	s.report.add(what+", adopted after a restart of all servers", "≤ 30 s",
-		fmt.Sprintf("%s after the start (ready after %s; stopped in %s)", seconds(time.Since(began)), seconds(ready),
-			seconds(stopped)))
+	s.report.add(what+", adopted after a restart of all servers", "< 60 s",
+		fmt.Sprintf("%s after the start (ready after %s, Pods listed in %s; %s of processor time; stopped in %s)",
+			seconds(time.Since(began)), seconds(ready), trio.listed(t), seconds(trio.processorTime(t)), seconds(stopped)))
 
 	pause(t.Context(), 15*time.Second) // what follows from the restart is done
-	before := counter.n.Load()
+	requests, before := counter.n.Load(), trio.processorTime(t)
 	pause(t.Context(), *quiet)
-	requests := counter.n.Load() - before
-	s.report.add(what+", requests to the API server when quiet", "≤ 0.1/s", fmt.Sprintf("%d in %s by 3 servers", requests,
-		seconds(*quiet)))
-	s.report.add(what+", memory of a server", "≤ 350 MB", strings.Join(trio.memory(t), ", "))
-	if n := f.streams.Load(); n != wanted {
-		t.Errorf("%d instances are followed at the end, want %d", n, wanted)
+	s.report.add(what+", without work", "≤ 0.1 requests to the API server a second",
+		fmt.Sprintf("%d in %s by 3 servers, which used %.0f %% of a processor", counter.n.Load()-requests, seconds(*quiet),
+			100*float64(trio.processorTime(t)-before)/float64(*quiet)))
+	s.report.add(what+", memory of a server", "≤ 1 GiB", strings.Join(trio.memory(t), ", "))
+	streams, launched := f.count()
+	if streams != wanted {
+		t.Errorf("%d instances are followed at the end, want %d", streams, wanted)
 	}
-	if n := f.launched.Load(); n < wanted || n > wanted+10 { // and trials
-		t.Errorf("%d instances were launched, want %d: none was replaced", n, wanted)
+	if launched < wanted || launched > wanted+10 { // and trials
+		t.Errorf("%d instances were launched, want %d: none was replaced", launched, wanted)
 	}
 }
 
-// fakeNodes adds nodes whose Pods have no containers.
-func fakeNodes(t *testing.T, n int) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "kwok", "--kubeconfig", os.Getenv("KUBECONFIG"), "--cidr", "127.64.0.1/10",
-		"--manage-nodes-with-annotation-selector", "kwok.x-k8s.io/node=fake", "--node-lease-duration-seconds", "40",
-		"--server-address", "127.0.0.1:0")
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	var messages bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &messages, &messages
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+// simulateVariable makes the program of the tests simulate a node: it has the arguments.
+const simulateVariable = "INGOT_TEST_SIMULATE"
+
+func TestMain(m *testing.M) {
+	if args := os.Getenv(simulateVariable); args != "" {
+		os.Exit(run(strings.Fields(args)))
 	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("kwok: %s", messages.Bytes()[max(0, messages.Len()-2000):])
+	os.Exit(m.Run())
+}
+
+// simulated are nodes without containers, each a process: one has too few file descriptors
+// for all.
+type simulated struct {
+	mu     sync.Mutex
+	counts [][2]int // streams and launched instances of each
+}
+
+// podsPerNode is how many Pods a simulated node has, with two descriptors each.
+const podsPerNode = 7000
+
+func simulateNodes(t *testing.T, instances int) *simulated {
+	t.Helper()
+	f := &simulated{counts: make([][2]int, max(3, instances/podsPerNode+1))}
+	var names []string
+	for i := range f.counts {
+		names = append(names, fmt.Sprintf("sim-%d", i))
+	}
+	for i, name := range names {
+		args := fmt.Sprintf("--takes %v simulate %s", *podTakes, name)
+		if i == 0 {
+			args = "--schedule " + strings.Join(names, ",") + " " + args
 		}
-	})
-	var list bytes.Buffer
-	for i := range n {
-		capacity := object{"cpu": "64", "memory": "512Gi", "ephemeral-storage": "4Ti", "pods": strconv.Itoa(podsPerNode)}
-		text, err := json.Marshal(object{
-			"apiVersion": "v1", "kind": "Node",
-			"metadata": object{"name": fmt.Sprintf("fake-%d", i), "annotations": object{"kwok.x-k8s.io/node": "fake"},
-				"labels": object{"ingot.dev/fake": "true", "kubernetes.io/hostname": fmt.Sprintf("fake-%d", i)}},
-			"status": object{"capacity": capacity, "allocatable": capacity},
-		})
+		cmd := exec.Command(os.Args[0]) //nolint:noctx // until the end of the cleanup, when Pods are deleted
+		cmd.Env = append(os.Environ(), simulateVariable+"="+args)
+		cmd.Stderr = t.Output()
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		list.Write(append(text, '\n'))
+		var reading sync.WaitGroup
+		reading.Go(func() {
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				f.mu.Lock()
+				_, _ = fmt.Sscan(lines.Text(), &f.counts[i][0], &f.counts[i][1]) // two numbers
+				f.mu.Unlock()
+			}
+		})
+		t.Cleanup(func() {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			reading.Wait()
+			_ = cmd.Wait()
+		})
 	}
-	t.Cleanup(func() { kubectl(t, "", "delete", "nodes", "--selector", "ingot.dev/fake=true", "--wait=false") })
-	kubectl(t, list.String(), "create", "-f", "-")
-	kubectl(t, "", "wait", "nodes", "--selector", "ingot.dev/fake=true", "--for=condition=Ready", "--timeout=100s")
+	return f
+}
+
+// count returns how many instances are followed, and how many were launched.
+func (f *simulated) count() (streams, launched int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.counts {
+		streams, launched = streams+c[0], launched+c[1]
+	}
+	return streams, launched
 }
 
 // A counter counts requests to the API server with the rights of the servers.
@@ -201,9 +235,10 @@ func newCounter(t *testing.T) *counter {
 
 // A trio is three servers on this machine.
 type trio struct {
-	args     []string
-	password string
-	servers  []*localServer
+	args       []string
+	kubeconfig string
+	password   string
+	servers    []*localServer
 }
 
 type localServer struct {
@@ -225,22 +260,18 @@ func newTrio(t *testing.T, kubeconfig string) *trio {
 		t.Fatal(err)
 	}
 	database.Path = "/ingot_scale"
-	bucket, err := url.Parse(os.Getenv(s3Variable))
-	if err != nil {
-		t.Fatal(err)
-	}
-	bucket.Path = "/scale"
 	addresses, err := freePorts(3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := &trio{password: strings.TrimSpace(string(password)), args: []string{
-		"up", "--engine", "kubernetes", "--kubernetes-kubeconfig", kubeconfig, "--kubernetes-image", os.Getenv(imageVariable),
+	all := &trio{password: strings.TrimSpace(string(password)), kubeconfig: kubeconfig, args: []string{
+		"up", "--engine", "kubernetes", "--kubernetes-image", cmp.Or(os.Getenv(imageVariable), "stack"),
 		"--kubernetes-user-namespaces", "off",
-		"--kubernetes-rate", "100", "--database-url", database.String(), "--blob-url", bucket.String(), "--public-url",
+		"--kubernetes-rate", "100", "--database-url", database.String(), "--public-url",
 		"http://" + addresses[0], "--demo", "--log-format", "json",
 		"--domain", domain,
 	}}
+	blobs := t.TempDir() // they run on one machine, and need no bucket
 	for i, address := range addresses {
 		dir := filepath.Join(t.TempDir(), strconv.Itoa(i))
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -250,6 +281,9 @@ func newTrio(t *testing.T, kubeconfig string) *trio {
 			t.Fatal(err)
 		}
 		if err := command(t.Context(), "chmod", "-R", "go=", dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(blobs, filepath.Join(dir, "blobs")); err != nil {
 			t.Fatal(err)
 		}
 		all.servers = append(all.servers, &localServer{dir: dir, address: address})
@@ -268,7 +302,7 @@ func (all *trio) start(t *testing.T) {
 		}
 		s.log = logs
 		args := slices.Concat(all.args, []string{
-			"--data-dir", s.dir, "--listen", s.address,
+			"--data-dir", s.dir, "--listen", s.address, "--kubernetes-kubeconfig", all.kubeconfig,
 			"--notifications-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ssh-listen", "127.0.0.1:0",
 		})
 		s.cmd = exec.Command(os.Getenv("INGOT_BIN"), args...) //nolint:noctx // it is stopped in order
@@ -328,9 +362,52 @@ func (all *trio) memory(t *testing.T) []string {
 	return sizes
 }
 
-// manyApps starts apps with that many instances in all. Nothing is staged, because no Pod
-// runs anything.
-func (s *site) manyApps(t *testing.T, instances int) {
+// processorTime returns what the running servers have used.
+func (all *trio) processorTime(t *testing.T) (sum time.Duration) {
+	t.Helper()
+	for _, s := range all.servers {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		for _, field := range fields[11:13] { // user and system, in hundredths of a second
+			n, err := strconv.Atoi(field)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += time.Duration(n) * 10 * time.Millisecond
+		}
+	}
+	return sum
+}
+
+// listed returns how long each server took to read all Pods when it was started last.
+func (all *trio) listed(t *testing.T) string {
+	t.Helper()
+	var times []string
+	for _, s := range all.servers {
+		text, err := os.ReadFile(s.log.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		took := "?"
+		for line := range strings.Lines(string(text)) {
+			var entry struct {
+				Took float64 `json:"pods_listed_ms"`
+			}
+			if json.Unmarshal([]byte(line), &entry) == nil && entry.Took > 0 {
+				took = millis(time.Duration(entry.Took) * time.Millisecond)
+			}
+		}
+		times = append(times, took)
+	}
+	return strings.Join(times, ", ")
+}
+
+// manyApps creates apps with that many instances in all, and returns their guids. Nothing is
+// staged, because no Pod runs anything.
+func (s *site) manyApps(t *testing.T, instances int) (apps []string) {
 	t.Helper()
 	token := s.token(t)
 	call := func(method, path string, body, into any) {
@@ -357,7 +434,29 @@ func (s *site) manyApps(t *testing.T, instances int) {
 		}
 		call(http.MethodPost, "/v3/apps/"+one.GUID+"/processes/web/actions/scale",
 			object{"instances": min(instancesPerApp, instances-i*instancesPerApp), "memory_in_mb": 16, "disk_in_mb": 16}, nil)
-		call(http.MethodPost, "/v3/apps/"+one.GUID+"/actions/start", nil, nil)
+		apps = append(apps, one.GUID)
+	}
+	return apps
+}
+
+// startAll starts apps, several at the same time.
+func (s *site) startAll(t *testing.T, apps []string) {
+	t.Helper()
+	token := s.token(t)
+	if err := together(t.Context(), func() (all []func(context.Context) error) {
+		for part := range slices.Chunk(apps, len(apps)/8+1) {
+			all = append(all, func(ctx context.Context) error {
+				for _, app := range part {
+					if err := s.call(ctx, token, "", http.MethodPost, "/v3/apps/"+app+"/actions/start", nil, nil); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		return all
+	}()...); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -32,7 +32,6 @@ import (
 
 const (
 	systemNamespace = "ingot-system"
-	appsNamespace   = "ingot-apps"
 	domain          = "example.com"
 )
 

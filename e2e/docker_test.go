@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -103,7 +104,8 @@ func hostPrograms(t *testing.T, programs ...string) (files []imageFile) {
 // private is a registry on loopback that asks for a password.
 type private struct {
 	*httptest.Server
-	host string
+	host   string
+	closed *atomic.Bool // it denies everybody
 }
 
 const registryUser, registryPassword = "ann", "correct horse"
@@ -111,8 +113,9 @@ const registryUser, registryPassword = "ann", "correct horse"
 func startRegistry(t *testing.T) *private {
 	t.Helper()
 	images := registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)))
+	closed := &atomic.Bool{}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if user, password, _ := r.BasicAuth(); user != registryUser || password != registryPassword {
+		if user, password, _ := r.BasicAuth(); closed.Load() || user != registryUser || password != registryPassword {
 			w.Header().Set("WWW-Authenticate", `Basic realm="images"`)
 			w.WriteHeader(http.StatusUnauthorized)
 			return
@@ -120,7 +123,7 @@ func startRegistry(t *testing.T) *private {
 		images.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.Close)
-	return &private{s, strings.TrimPrefix(s.URL, "http://")}
+	return &private{s, strings.TrimPrefix(s.URL, "http://"), closed}
 }
 
 // push pushes an image to the registry and returns its reference.

@@ -34,7 +34,19 @@ type Image struct {
 	Dir        string       `json:"dir,omitempty"`
 	User       string       `json:"user,omitempty"`
 	Ports      []int        `json:"ports,omitempty"` // TCP ports, ascending
+	// Account is that of User in the image, if the engine needs it and found it out.
+	Account *ImageAccount `json:"account,omitempty"`
 }
+
+// ImageAccount is an account of an image: its numbers there, and its home directory.
+type ImageAccount struct {
+	User  int    `json:"user"`
+	Group int    `json:"group"`
+	Home  string `json:"home"`
+}
+
+// Reference returns the name by which others than this program find the image.
+func (i *Image) Reference() string { return i.Repository + "@" + i.Digest }
 
 // ImageLayer is a layer of an image: a compressed archive in the registry.
 type ImageLayer struct {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/platform"
 	"ingot/internal/platform/instance/initproto"
 )
 
@@ -117,6 +118,9 @@ type Description struct {
 	HardDisk, HardProcesses bool
 	// NoImages is why the engine runs no container images, for users; empty if it does.
 	NoImages string
+	// Remote means that instances run on other machines: starting one is mostly waiting, and
+	// an image is downloaded there and not by this server.
+	Remote bool
 	// NoMemberLimits is why the engine cannot enforce a memory limit or a processor weight of
 	// single members, for users; empty if it can.
 	NoMemberLimits string
@@ -194,11 +198,17 @@ type Archive struct {
 type Image struct {
 	// Layers are the file system, the lowest first.
 	Layers []Layer
+	// Reference is the name of the image with its digest; Username and Password are for its
+	// registry, empty if it needs none. Engines that do not pull images ignore them.
+	Reference, Username, Password string
 	// User is whom members run as: USER or USER:GROUP, each a name of the image or a
 	// number. The image's root, which is also the default, becomes an unprivileged user that
 	// owns what root owns in the image.
 	User string
-	// Dir is the working directory, which is created if the image does not have it.
+	// Account is what Fetch has found out about User; nil if it is not known.
+	Account *platform.ImageAccount
+	// Dir is the working directory, which is created if the image does not have it and the
+	// engine can do so.
 	Dir string
 }
 

@@ -24,7 +24,7 @@ func (s segmented) Start(ctx context.Context, spec Spec) error {
 }
 
 // Fetch implements Fetcher if the engine does.
-func (s segmented) Fetch(ctx context.Context, i Image, limit int64) (int64, error) {
+func (s segmented) Fetch(ctx context.Context, i Image, limit int64) (Fetched, error) {
 	return Fetch(ctx, s.Engine, i, limit)
 }
 

@@ -16,7 +16,9 @@ type starts struct {
 func (s *starts) Start(context.Context, engine.Spec) error { s.n++; return nil }
 func (s *starts) Describe() engine.Description             { return engine.Description{} }
 
-func (s *starts) Fetch(context.Context, engine.Image, int64) (int64, error) { return 7, nil }
+func (s *starts) Fetch(context.Context, engine.Image, int64) (engine.Fetched, error) {
+	return engine.Fetched{Size: 7}, nil
+}
 
 // TestInSegments: a machine runs the shared segment and those it serves, and refuses
 // others as Diego does.
@@ -39,7 +41,7 @@ func TestInSegments(t *testing.T) {
 		t.Errorf("got %d starts, want 2", under.n)
 	}
 	// Images are prepared through it, too.
-	if size, err := engine.Fetch(t.Context(), e, engine.Image{}, 0); size != 7 || err != nil {
-		t.Errorf("got an image of %d bytes and %v, want 7 and no error", size, err)
+	if got, err := engine.Fetch(t.Context(), e, engine.Image{}, 0); got.Size != 7 || err != nil {
+		t.Errorf("got an image of %d bytes and %v, want 7 and no error", got.Size, err)
 	}
 }

@@ -14,7 +14,8 @@ import (
 
 // Limits for the time of engine calls, and for their return after that.
 const (
-	askTime     = 30 * time.Second // List, Get, Signal, Usage, Records, Dial
+	askTime     = 30 * time.Second // Get, Signal, Usage, Records, Dial
+	listTime    = 2 * time.Minute  // an engine may have to ask thousands of agents
 	execTime    = time.Minute
 	startTime   = 10 * time.Minute
 	removeTime  = 5 * time.Minute
@@ -66,7 +67,7 @@ func (w watched) Remove(ctx context.Context, id string) error {
 }
 
 func (w watched) List(ctx context.Context, wanted Wanted) ([]Instance, error) {
-	return ask(ctx, w, "list", askTime,
+	return ask(ctx, w, "list", listTime,
 		func(ctx context.Context) ([]Instance, error) { return w.Engine.List(ctx, wanted) })
 }
 

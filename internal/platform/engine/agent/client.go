@@ -35,6 +35,12 @@ var ErrNotLaunched = errors.New("the instance is not launched yet")
 // ErrEnded means that the instance has ended.
 var ErrEnded = errors.New("the instance has ended")
 
+// ErrUnreached means that there was no connection to the agent.
+var ErrUnreached = errors.New("no connection")
+
+// dialTime limits how long a connection may take: a node that is cut off does not refuse it.
+const dialTime = 3 * time.Second
+
 // Dialer connects to agents.
 type Dialer struct {
 	// Certificate is this server's, issued by the installation's Authority.
@@ -63,14 +69,14 @@ func (c *Client) connect(ctx context.Context, p agentproto.Purpose) (conn *agent
 	err error) {
 	dial := c.d.Dial
 	if dial == nil {
-		var d net.Dialer
+		d := net.Dialer{Timeout: dialTime}
 		dial = d.DialContext
 	}
 	short, cancel := context.WithTimeout(ctx, agentproto.HelloTime)
 	defer cancel()
 	raw, err := dial(short, "tcp", c.address)
 	if err != nil {
-		return nil, nil, fmt.Errorf("agent of %s: %w", c.id, err)
+		return nil, nil, fmt.Errorf("agent of %s: %w: %w", c.id, ErrUnreached, err)
 	}
 	secured := tls.Client(raw, agentproto.ClientConfig(c.d.Certificate, c.key))
 	stop = background.OnDone(ctx, "agent connection", func() { _ = raw.Close() })

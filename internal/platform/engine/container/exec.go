@@ -21,7 +21,6 @@ import (
 	"golang.org/x/term"
 
 	"ingot/internal/base/background"
-	"ingot/internal/base/fault"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container/network"
 	"ingot/internal/platform/engine/local"
@@ -41,8 +40,7 @@ func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (_ e
 		return nil, err
 	}
 	if in.Image != nil && !hasShell(in.Init) {
-		return nil, fault.New(fault.Unprocessable,
-			"the image has no /bin/sh, which is needed to run something in its instances: add a shell to the image")
+		return nil, engine.NoShell()
 	}
 	dir, err := os.MkdirTemp(e.bundle(id), "exec")
 	if err != nil {

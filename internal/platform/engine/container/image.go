@@ -40,27 +40,27 @@ type imageUser struct {
 }
 
 // Fetch unpacks the layers of an image that the engine does not have.
-func (e *Engine) Fetch(ctx context.Context, i engine.Image, limit int64) (int64, error) {
+func (e *Engine) Fetch(ctx context.Context, i engine.Image, limit int64) (engine.Fetched, error) {
 	leave, err := e.enter()
 	if err != nil {
-		return 0, err
+		return engine.Fetched{}, err
 	}
 	defer leave()
 	held := &layerHolds{}
 	defer held.releaseUnlessKept()
 	layers, err := e.imageLayers(ctx, &i, limit, held)
 	if err != nil {
-		return 0, err
+		return engine.Fetched{}, err
 	}
 	e.pruneLater()
 	if _, err := userOf(layers, i); err != nil {
-		return 0, err
+		return engine.Fetched{}, err
 	}
-	var size int64
+	var found engine.Fetched
 	for _, l := range layers {
-		size += l.Size
+		found.Size += l.Size
 	}
-	return size, nil
+	return found, nil
 }
 
 // imageLayers returns the layers of an image, which may have limit bytes together.

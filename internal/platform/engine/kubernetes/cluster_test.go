@@ -99,8 +99,13 @@ func TestRole(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := e.Remove(w.within(), "a"); err != nil {
+	if err := e.Start(w.within(), imageSpec("b", "sleep 1000")); err != nil {
 		t.Error(err)
+	}
+	for _, id := range []string{"a", "b"} {
+		if err := e.Remove(w.within(), id); err != nil {
+			t.Error(err)
+		}
 	}
 	slices.Sort(expected)
 	if got := c.Calls(); !slices.Equal(got, expected) {
@@ -198,7 +203,7 @@ func TestStartWhileReopening(t *testing.T) {
 	w.start("a")
 }
 
-var update = flag.Bool("update", false, "write testdata/pod.json anew")
+var update = flag.Bool("update", false, "write the Pods of testdata anew")
 
 // TestPod: a Pod contains nothing of the app but guids, and no permission.
 func TestPod(t *testing.T) {
@@ -227,12 +232,12 @@ func TestPod(t *testing.T) {
 	if err := w.engine.Start(w.within(), s); err == nil || !strings.Contains(err.Error(), "reserved") {
 		t.Errorf("port 61001: got %v, want that it is reserved", err)
 	}
-	golden(t, pod)
+	golden(t, "pod.json", pod)
 }
 
-// golden compares a Pod with testdata/pod.json, which another module checks against
+// golden compares a Pod with a file of testdata, which another module checks against
 // Kubernetes' own types and Pod Security Standards. What differs in each run is replaced.
-func golden(t *testing.T, pod []byte) {
+func golden(t *testing.T, name string, pod []byte) {
 	t.Helper()
 	var o map[string]any
 	if err := json.Unmarshal(pod, &o); err != nil {
@@ -254,7 +259,7 @@ func golden(t *testing.T, pod []byte) {
 		t.Fatal(err)
 	}
 	got = append(got, '\n')
-	file := filepath.Join("testdata", "pod.json")
+	file := filepath.Join("testdata", name)
 	if *update {
 		if err := os.WriteFile(file, got, 0o600); err != nil {
 			t.Fatal(err)

@@ -26,9 +26,9 @@
 //
 // Imports: base/background, base/fault, base/keyed, platform, platform/engine,
 // platform/engine/agent, platform/engine/local, platform/instance/agentproto,
-// platform/instance/initproto, github.com/go-logr/logr, github.com/google/uuid,
-// golang.org/x/time/rate, k8s.io/apimachinery/pkg/api/errors,
-// k8s.io/apimachinery/pkg/apis/meta/v1,
+// platform/instance/initproto, platform/storage/archive,
+// github.com/go-logr/logr, github.com/google/uuid, golang.org/x/time/rate,
+// k8s.io/apimachinery/pkg/api/errors, k8s.io/apimachinery/pkg/apis/meta/v1,
 // k8s.io/apimachinery/pkg/apis/meta/v1/unstructured,
 // k8s.io/apimachinery/pkg/runtime, k8s.io/apimachinery/pkg/runtime/schema,
 // k8s.io/apimachinery/pkg/types, k8s.io/apimachinery/pkg/watch,

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -71,13 +72,15 @@ type Engine struct {
 	mu       sync.Mutex
 	removing map[types.UID]bool
 	known    map[types.UID]*known
-	execs    map[*execution]struct{}
-	keys     []agent.Keys      // newest first
-	reloaded time.Time         // when keys were read
-	dialers  map[string]dialer // by the ids of keys
-	userns   *bool             // whether instances have a user namespace; nil until one has said so
-	held     error             // why no instances are started
-	budgets  map[string]int
+	// anySilent means that an agent may be silent.
+	anySilent bool
+	execs     map[*execution]struct{}
+	keys      []agent.Keys      // newest first
+	reloaded  time.Time         // when keys were read
+	dialers   map[string]dialer // by the ids of keys
+	userns    *bool             // whether instances have a user namespace; nil until one has said so
+	held      error             // why no instances are started
+	budgets   map[string]int
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -109,6 +112,7 @@ func prepare(o Options) (*Engine, error) {
 	e.log = cmp.Or(e.log, slog.New(slog.DiscardHandler))
 	e.options.Silence = cmp.Or(e.options.Silence, agentproto.Silence)
 	e.options.ForceAfter = cmp.Or(e.options.ForceAfter, defaultForceAfter)
+	e.options.PullTime = cmp.Or(e.options.PullTime, defaultPullTime)
 	if e.options.Home == nil {
 		e.options.Home = func(string) string { return home }
 	}
@@ -126,7 +130,8 @@ func prepare(o Options) (*Engine, error) {
 	}
 	e.separate.Store(o.UserNamespaces == UserNamespacesOn)
 	e.open, e.shut = context.WithCancel(context.Background())
-	e.pods = newPods(e.client.Resource(podResource).Namespace(o.Namespace), e.listPods, labelInstall+"="+e.install, e.log)
+	e.pods = newPods(e.client.Resource(podResource).Namespace(o.Namespace), e.listPods, e.watchPods,
+		labelInstall+"="+e.install, e.log)
 	e.pods.changed = e.podChanged
 	e.pods.deleted = e.podDeleted
 	return e, nil
@@ -176,12 +181,17 @@ func (e *Engine) connect(ctx context.Context) error {
 	if _, err := e.pods.client.List(ctx, metav1.ListOptions{LabelSelector: e.pods.selector, Limit: 1}); err != nil {
 		return stepError("list Pods", err)
 	}
-	if !e.pods.started {
+	began, first := time.Now(), !e.pods.started
+	if first {
 		e.pods.started = true
 		e.work.Go("kubernetes watch", func() { e.pods.run(e.open) })
 	}
 	if err := e.pods.synced(ctx); err != nil {
 		return stepError("list Pods", err)
+	}
+	if first {
+		e.log.InfoContext(ctx, "listed the Pods of apps", "pods", len(e.pods.informer.GetIndexer().ListKeys()),
+			"pods_listed_ms", time.Since(began).Milliseconds())
 	}
 	return nil
 }
@@ -190,7 +200,7 @@ func (e *Engine) connect(ctx context.Context) error {
 func (e *Engine) Describe() engine.Description {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	d := engine.Description{Name: "kubernetes", Isolated: true, HardDisk: e.options.DiskClass != "", NoImages: noImages,
+	d := engine.Description{Name: "kubernetes", Isolated: true, HardDisk: e.options.DiskClass != "", Remote: true,
 		NoMemberLimits: noMemberLimits, Detail: "Pods in the namespace " + e.options.Namespace}
 	switch {
 	case e.userns != nil && *e.userns:
@@ -328,7 +338,14 @@ func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (eng
 	}
 	words := e.words(p)
 	r.Args, r.Env, r.Dir = words.All(r.Args), words.All(r.Env), words.In(r.Dir)
+	image := p.image()
+	if image != nil && r.Dir == "" {
+		r.Dir = image.Dir
+	}
 	process, err := c.Exec(ctx, r)
+	if image != nil && errors.Is(err, os.ErrNotExist) && len(r.Args) > 0 && r.Args[0] == "/bin/sh" {
+		err = engine.NoShell()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -359,6 +376,10 @@ func (x *execution) Close() error {
 
 // words returns the values of placeholders in a Pod.
 func (e *Engine) words(p *pod) local.Words {
-	return local.Words{Home: e.options.Home(p.Name), IP: p.Status.PodIP, Host: p.Status.PodIP,
+	w := local.Words{Home: e.options.Home(p.Name), IP: p.Status.PodIP, Host: p.Status.PodIP,
 		Port: func(n int) int { return n }}
+	if i := p.image(); i != nil && i.Home != "" {
+		w.Home, w.Files = i.Home, w.Home
+	}
+	return w
 }

@@ -47,7 +47,7 @@ const (
 
 // DefaultConfig returns the defaults. There is none for the image.
 func DefaultConfig() Config {
-	return Config{Namespace: "ingot-apps", UserNamespaces: UserNamespacesAuto, Rate: 20, PlaceTimeout: time.Minute}
+	return Config{Namespace: "ingot-apps", UserNamespaces: UserNamespacesAuto, Rate: 60, PlaceTimeout: time.Minute}
 }
 
 var dnsName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
@@ -100,12 +100,14 @@ type Options struct {
 	// The times of a test; zero means the defaults.
 	Silence    time.Duration // without an agent's sign of life until its instance is displaced
 	ForceAfter time.Duration // until a Pod on an unreachable node is deleted by force
+	PullTime   time.Duration // for the image of an app
 }
 
 // SFTPInside is the path of the sftp server in the stack image.
 const SFTPInside = "/ingot/ingot-sftp"
 
 const (
+	initInside        = "/ingot/ingot-init"
 	home              = "/home/vcap"
 	defaultForceAfter = time.Minute
 )

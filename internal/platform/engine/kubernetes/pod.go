@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -157,7 +158,7 @@ func nodesOf(spec object, segment string, avoid []string) {
 type object = map[string]any
 
 // podOf returns the Pod of an instance. It contains nothing of the app but guids.
-func (e *Engine) podOf(s engine.Spec) (object, error) {
+func (e *Engine) podOf(ctx context.Context, s engine.Spec) (object, error) {
 	labels, err := json.Marshal(s.Labels)
 	if err != nil {
 		return nil, err
@@ -175,7 +176,7 @@ func (e *Engine) podOf(s engine.Spec) (object, error) {
 	if s.Launch.OneOff && s.Launch.Timeout > 0 {
 		spec["activeDeadlineSeconds"] = int64((s.Launch.Timeout + lingerOf(s) + startLimit) / time.Second)
 	}
-	return object{
+	pod := object{
 		"apiVersion": "v1", "kind": "Pod",
 		"metadata": object{
 			"name": podName(s.ID, s.Labels), "namespace": e.options.Namespace,
@@ -184,7 +185,15 @@ func (e *Engine) podOf(s engine.Spec) (object, error) {
 				"controller": true}},
 		},
 		"spec": spec,
-	}, nil
+	}
+	if s.Image == nil {
+		return pod, nil
+	}
+	who, err := accountOf(ctx, *s.Image)
+	if err != nil {
+		return nil, err
+	}
+	return pod, e.inImage(pod, s, who)
 }
 
 func (e *Engine) labelsOf(s engine.Spec) object {
@@ -261,11 +270,11 @@ func (e *Engine) container(s engine.Spec, k agent.Keys) object {
 	}
 	c := object{
 		"name": containerName, "image": e.options.Image, "imagePullPolicy": "IfNotPresent",
-		"command":   []any{"/ingot/ingot-init", "--agent"},
+		"command":   []any{initInside, "--agent"},
 		"env":       env,
 		"ports":     ports,
 		"lifecycle": object{"preStop": object{"sleep": object{"seconds": int64(preStop)}}},
-		"resources": e.resources(s.Limits),
+		"resources": e.resources(s),
 		"securityContext": object{
 			"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": object{"drop": []any{"ALL"}},
 		},
@@ -292,12 +301,12 @@ func (e *Engine) homeVolume(l engine.Limits) object {
 
 // resources returns the requests and limits of an instance. The processor share follows
 // from its memory, as in Cloud Foundry.
-func (e *Engine) resources(l engine.Limits) object {
-	memory, disk := memoryOf(l), diskOf(l)
+func (e *Engine) resources(s engine.Spec) object {
+	memory, disk := memoryOf(s.Limits), diskOf(s.Limits)
 	milli := max(10, min(memory, 8<<30)*100>>30)
 	requests := object{"cpu": fmt.Sprintf("%dm", milli), "memory": quantity(memory)}
 	limits := object{"memory": quantity(memory)}
-	if e.options.DiskClass == "" {
+	if e.options.DiskClass == "" || s.Image != nil { // what an image writes is on the node's disk
 		requests["ephemeral-storage"] = quantity(disk)
 		limits["ephemeral-storage"] = quantity(disk + extraDisk)
 	}
@@ -345,6 +354,7 @@ type pod struct {
 		NodeName     string            `json:"nodeName"`
 		NodeSelector map[string]string `json:"nodeSelector"`
 		Containers   []struct {
+			Image string `json:"image"`
 			Ports []struct {
 				Name          string `json:"name"`
 				ContainerPort int    `json:"containerPort"`
@@ -363,6 +373,9 @@ type podStatus struct {
 	ContainerStatuses []struct {
 		State containerState `json:"state"`
 	} `json:"containerStatuses"`
+	InitContainerStatuses []struct {
+		State containerState `json:"state"`
+	} `json:"initContainerStatuses"`
 }
 
 type condition struct {
@@ -390,6 +403,15 @@ func (p *pod) container() containerState {
 		return containerState{}
 	}
 	return p.Status.ContainerStatuses[0].State
+}
+
+// first returns the state of the container that runs before that of the app; nil if there is
+// none.
+func (p *pod) first() *containerState {
+	if len(p.Status.InitContainerStatuses) == 0 {
+		return nil
+	}
+	return &p.Status.InitContainerStatuses[0].State
 }
 
 // id returns the instance of a Pod.

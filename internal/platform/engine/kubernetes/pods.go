@@ -38,7 +38,7 @@ type pods struct {
 	deleted  func(*pod)
 
 	mu      sync.Mutex
-	waiting map[chan struct{}]string // who waits for a change of which Pod
+	waiting map[string]map[chan struct{}]bool // who waits for a change, by the name of the Pod
 }
 
 const (
@@ -48,8 +48,8 @@ const (
 )
 
 func newPods(client dynamic.ResourceInterface, list func(context.Context, metav1.ListOptions) (*podList, error),
-	selector string, log *slog.Logger) *pods {
-	p := &pods{client: client, selector: selector, log: log, waiting: map[chan struct{}]string{}}
+	follow func(context.Context, metav1.ListOptions) (watch.Interface, error), selector string, log *slog.Logger) *pods {
+	p := &pods{client: client, selector: selector, log: log, waiting: map[string]map[chan struct{}]bool{}}
 	p.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector
@@ -57,9 +57,9 @@ func newPods(client dynamic.ResourceInterface, list func(context.Context, metav1
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector = selector
-			return client.Watch(ctx, o)
+			return follow(ctx, o)
 		},
-	}, &unstructured.Unstructured{}, 0, cache.Indexers{byID: func(o any) ([]string, error) {
+	}, &pod{}, 0, cache.Indexers{byID: func(o any) ([]string, error) {
 		if one, ok := o.(*pod); ok {
 			return []string{one.id()}, nil
 		}
@@ -84,16 +84,28 @@ func (l *podList) DeepCopyObject() runtime.Object { c := *l; return &c }
 // DeepCopyObject makes a pod an object of the informer, which does not change it.
 func (p *pod) DeepCopyObject() runtime.Object { c := *p; return &c }
 
+// podsURL returns where Pods are listed and watched.
+func (e *Engine) podsURL(o metav1.ListOptions, more url.Values) string {
+	at := e.server.JoinPath("api/v1/namespaces", e.options.Namespace, "pods")
+	more.Set("labelSelector", o.LabelSelector)
+	at.RawQuery = more.Encode()
+	return at.String()
+}
+
 // listPods reads the Pods page by page. It decodes only what a pod has: a client that decodes
 // all of it needs a second for each thousand.
 func (e *Engine) listPods(ctx context.Context, o metav1.ListOptions) (*podList, error) {
-	at := e.server.JoinPath("api/v1/namespaces", e.options.Namespace, "pods")
-	q := url.Values{"labelSelector": {o.LabelSelector}, "limit": {strconv.Itoa(page)}}
+	q := url.Values{"limit": {strconv.Itoa(page)}}
 	var all podList
 	for {
-		at.RawQuery = q.Encode()
+		body, err := e.get(ctx, e.podsURL(o, q))
+		if err != nil {
+			return nil, err
+		}
 		var some podList
-		if err := e.getJSON(ctx, at.String(), &some); err != nil {
+		err = json.NewDecoder(body).Decode(&some)
+		_ = body.Close() // only read
+		if err != nil {
 			return nil, err
 		}
 		for _, one := range some.Items {
@@ -108,33 +120,75 @@ func (e *Engine) listPods(ctx context.Context, o metav1.ListOptions) (*podList, 
 	}
 }
 
-// getJSON decodes an answer of the API server.
-func (e *Engine) getJSON(ctx context.Context, address string, into any) error {
+// watchPods watches the Pods, and decodes like listPods.
+func (e *Engine) watchPods(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	q := url.Values{"watch": {"true"}, "resourceVersion": {o.ResourceVersion},
+		"allowWatchBookmarks": {strconv.FormatBool(o.AllowWatchBookmarks)}}
+	if o.TimeoutSeconds != nil {
+		q.Set("timeoutSeconds", strconv.FormatInt(*o.TimeoutSeconds, 10))
+	}
+	body, err := e.get(ctx, e.podsURL(o, q))
+	if err != nil {
+		return nil, err
+	}
+	return watch.NewStreamWatcher(&podEvents{body, json.NewDecoder(body)},
+		apierrors.NewClientErrorReporter(http.StatusInternalServerError, http.MethodGet, "ClientWatchDecoding")), nil
+}
+
+// podEvents decodes the events of a watch.
+type podEvents struct {
+	body   io.ReadCloser
+	events *json.Decoder
+}
+
+// Decode returns the next event.
+func (d *podEvents) Decode() (watch.EventType, runtime.Object, error) {
+	var e struct {
+		Type   watch.EventType `json:"type"`
+		Object json.RawMessage `json:"object"`
+	}
+	if err := d.events.Decode(&e); err != nil {
+		return "", nil, err
+	}
+	if e.Type == watch.Error {
+		status := &metav1.Status{}
+		return e.Type, status, json.Unmarshal(e.Object, status)
+	}
+	p := &pod{}
+	err := json.Unmarshal(e.Object, p)
+	p.ManagedFields = nil
+	return e.Type, p, err
+}
+
+// Close ends the watch.
+func (d *podEvents) Close() { _ = d.body.Close() } // only read
+
+// get returns an answer of the API server, to be closed by the caller.
+func (e *Engine) get(ctx context.Context, address string) (io.ReadCloser, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.Header.Set("Accept", "application/json")
 	answer, err := e.http.Do(r)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if answer.StatusCode == http.StatusOK {
+		return answer.Body, nil
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode == http.StatusOK {
-		return json.NewDecoder(answer.Body).Decode(into)
-	}
 	refused := &apierrors.StatusError{}
 	if err := json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&refused.ErrStatus); err != nil ||
 		refused.ErrStatus.Message == "" {
-		return fmt.Errorf("GET %s: %s", address, answer.Status)
+		return nil, fmt.Errorf("GET %s: %s", address, answer.Status)
 	}
-	return refused
+	return nil, refused
 }
 
 // run watches until ctx ends.
 func (p *pods) run(ctx context.Context) {
 	// Neither fails before the informer runs.
-	_ = p.informer.SetTransform(compact)
 	_ = p.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		p.log.Warn("watching the Pods of apps was interrupted", "error", err)
 	})
@@ -149,19 +203,6 @@ func (p *pods) run(ctx context.Context) {
 		},
 	})
 	p.informer.RunWithContext(klog.NewContext(ctx, logr.FromSlogHandler(quiet{p.log.Handler()})))
-}
-
-// compact turns an object of the API into a pod, so that the cache is small.
-func compact(o any) (any, error) {
-	switch o := o.(type) {
-	case *unstructured.Unstructured:
-		return parsePod(o)
-	case cache.DeletedFinalStateUnknown:
-		inner, err := compact(o.Obj)
-		o.Obj = inner
-		return o, err
-	}
-	return o, nil
 }
 
 func parsePod(o *unstructured.Unstructured) (*pod, error) {
@@ -181,10 +222,8 @@ func (p *pods) tell(o any, f func(*pod)) {
 	f(one)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c, name := range p.waiting {
-		if name == one.Name {
-			background.Kick(c)
-		}
+	for c := range p.waiting[one.Name] {
+		background.Kick(c)
 	}
 }
 
@@ -259,12 +298,17 @@ func (p *pods) read(ctx context.Context, name string) (*pod, error) {
 func (p *pods) await(ctx context.Context, namespace, name string, f func(*pod) (done bool, err error)) error {
 	c := make(chan struct{}, 1)
 	p.mu.Lock()
-	p.waiting[c] = name
+	if p.waiting[name] == nil {
+		p.waiting[name] = map[chan struct{}]bool{}
+	}
+	p.waiting[name][c] = true
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		delete(p.waiting, c)
+		if delete(p.waiting[name], c); len(p.waiting[name]) == 0 {
+			delete(p.waiting, name)
+		}
 	}()
 	for {
 		if done, err := f(p.cached(namespace, name)); done || err != nil {

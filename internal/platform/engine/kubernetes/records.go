@@ -179,12 +179,6 @@ func (s *stream) tryConnect() error {
 	if err != nil {
 		return err
 	}
-	// A node that is cut off does not refuse a connection, and a stream has no time limit.
-	short, cancel := context.WithTimeout(s.ctx, agentTime)
-	defer cancel()
-	if _, _, err := c.State(short); err != nil {
-		return err
-	}
 	stream, err := c.Records(s.ctx, engine.Position(s.last))
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ func Role() []Permission {
 	return []Permission{
 		{Resource: "pods", Verbs: []string{"create", "get", "list", "watch", "delete"}},
 		{Resource: "pods/log", Verbs: []string{"get"}},
+		{Resource: "secrets", Verbs: []string{"create"}},
 		{Resource: "configmaps", Names: []string{ownerName}, Verbs: []string{"get"}},
 		{Group: "policy", Resource: "poddisruptionbudgets", Verbs: change},
 		{Group: "networking.k8s.io", Resource: "networkpolicies", Verbs: change},

@@ -15,6 +15,7 @@ func (e *Engine) heard(p *pod) { e.learn(p, func(k *known) { k.silent = false })
 func (e *Engine) silent(p *pod) {
 	e.learn(p, func(k *known) { k.silent, k.node = true, p.Spec.NodeName })
 	e.mu.Lock()
+	e.anySilent = true
 	quiet, all := 0, 0
 	for _, k := range e.known {
 		if k.silent {
@@ -47,6 +48,7 @@ func (e *Engine) silentNodes() (silent []string, others int) {
 			answers[k.node] = true
 		}
 	}
+	e.anySilent = len(quiet) > 0
 	for node := range quiet {
 		if !answers[node] {
 			silent = append(silent, node)
@@ -66,6 +68,9 @@ func (e *Engine) silentNodes() (silent []string, others int) {
 func (e *Engine) avoid() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !e.anySilent { // nothing is counted for each start of a large installation
+		return nil
+	}
 	silent, others := e.silentNodes()
 	if others < len(silent) {
 		return nil // this server may be cut off from them

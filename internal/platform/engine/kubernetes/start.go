@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/fault"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/agent"
 	"ingot/internal/platform/engine/local"
@@ -30,10 +31,6 @@ const (
 	// createTime limits the request that creates a Pod.
 	createTime = 30 * time.Second
 
-	// An image would have to be run with the agent added to it, and the cluster would pull it.
-	noImages = "This server runs apps in Pods of one image, the stack, and not in Docker images yet: " +
-		"push the app's files instead, or use a server with the container engine."
-
 	noMemberLimits = "This server runs apps in Pods, whose control groups Kubernetes does not hand over: it cannot " +
 		"limit single sidecars. " +
 		"memory-enforced and cpu-weight of sidecars need a server with the container engine; remove them from the " +
@@ -51,9 +48,6 @@ func lingerOf(s engine.Spec) time.Duration {
 func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	if err := errors.Join(checkID(s.ID), checkPorts(s), checkSegment(s.Segment)); err != nil {
 		return err
-	}
-	if s.Image != nil {
-		return engine.NoImages(noImages)
 	}
 	if s.LimitsMembers() {
 		return engine.NoMemberLimits(noMemberLimits)
@@ -99,11 +93,12 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) error {
 	clean, done := context.WithTimeout(context.WithoutCancel(ctx), takedown)
 	defer done()
 	var refused *engine.PlacementError
+	var wrong *fault.Error
 	if now := e.pods.cached(p.Namespace, p.Name); ctx.Err() == nil && now != nil && now.UID == p.UID &&
 		takenAway(now) != "" {
 		err = &engine.PlacementError{Reason: removedEarly, Displaced: true, Err: err}
 	}
-	if !errors.As(err, &refused) {
+	if !errors.As(err, &refused) && !errors.As(err, &wrong) {
 		err = fmt.Errorf("starting instance %s: %w", s.ID, err)
 	}
 	if cleanErr := e.removePod(clean, p); cleanErr != nil {
@@ -161,7 +156,7 @@ func (e *Engine) create(ctx context.Context, s engine.Spec) (p *pod, exists bool
 	if err := e.creates.Wait(ctx); err != nil {
 		return nil, false, errors.Join(ctx.Err(), err)
 	}
-	o, err := e.podOf(s)
+	o, err := e.podOf(ctx, s)
 	if err != nil {
 		return nil, false, err
 	}
@@ -185,6 +180,9 @@ func (e *Engine) create(ctx context.Context, s engine.Spec) (p *pod, exists bool
 // bringUp waits for the Pod's agent and launches the instance. It sets idle when the agent
 // says that nothing was launched.
 func (e *Engine) bringUp(ctx context.Context, p *pod, s engine.Spec, idle *bool) error {
+	if err := e.pullSecret(ctx, p, s.Image); err != nil {
+		return err
+	}
 	if err := e.place(ctx, p); err != nil {
 		return err
 	}
@@ -192,11 +190,12 @@ func (e *Engine) bringUp(ctx context.Context, p *pod, s engine.Spec, idle *bool)
 	if err != nil {
 		return err
 	}
-	launched, err := e.answers(ctx, p, c)
-	if err != nil || launched {
-		return err
+	if !*idle { // another server may have launched it
+		if launched, err := e.answers(ctx, p, c); err != nil || launched {
+			return err
+		}
+		*idle = true
 	}
-	*idle = true
 	words := e.words(p)
 	files, err := s.AllFiles(words.IP)
 	if err != nil {
@@ -208,7 +207,11 @@ func (e *Engine) bringUp(ctx context.Context, p *pod, s engine.Spec, idle *bool)
 	l.Limits.Memory, l.Limits.Disk = memoryOf(s.Limits), diskOf(s.Limits)
 	l.Spec.Instance = s.ID
 	l.Spec.User, l.Spec.Group = 0, 0 // the container's
-	facts, err := c.Launch(ctx, l)
+	var facts agent.Facts
+	err = e.persist(ctx, p, func(ctx context.Context) (again bool, err error) {
+		facts, err = c.Launch(ctx, l)
+		return errors.Is(err, agent.ErrUnreached), err
+	})
 	if errors.Is(err, agent.ErrLaunched) {
 		err = nil // by another server
 	}
@@ -221,7 +224,7 @@ func (e *Engine) bringUp(ctx context.Context, p *pod, s engine.Spec, idle *bool)
 	if e.options.UserNamespaces == UserNamespacesOn && !facts.UserNamespace {
 		return errors.New("the cluster gave the Pod no user namespace, which --kubernetes-user-namespaces=on requires")
 	}
-	e.learn(p, func(k *known) { k.launched = true })
+	e.learn(p, func(k *known) { k.launched, k.begun = true, time.Now() })
 	return nil
 }
 
@@ -260,6 +263,12 @@ const removedEarly = "the cluster removed the instance before it started"
 // placed reports whether the container runs, or why it will not.
 func (e *Engine) placed(p *pod, waited time.Duration) (bool, error) {
 	state := p.container()
+	if first := p.first(); first != nil && (first.Waiting != nil ||
+		first.Terminated != nil && first.Terminated.ExitCode != 0) {
+		state = *first // the container of the app waits for it
+	} else if err := e.imageFailed(p, waited); err != nil {
+		return false, err
+	}
 	switch {
 	case p.reachable():
 		return true, nil
@@ -334,26 +343,33 @@ func resourceReason(message, before string) string {
 
 // answers waits until the agent answers, and reports whether it was launched already.
 func (e *Engine) answers(ctx context.Context, p *pod, c *agent.Client) (launched bool, err error) {
+	err = e.persist(ctx, p, func(ctx context.Context) (again bool, err error) {
+		once, done := context.WithTimeout(ctx, agentTime)
+		defer done()
+		_, launched, err = c.State(once)
+		return !errors.Is(err, agent.ErrWrongAgent), err
+	})
+	return launched, err
+}
+
+// persist calls the agent of a new Pod until it answers, or says that it is of no use to try
+// again.
+func (e *Engine) persist(ctx context.Context, p *pod, call func(context.Context) (again bool, err error)) error {
 	limit, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		once, done := context.WithTimeout(limit, agentTime)
-		_, launched, err = c.State(once)
-		done()
-		if err == nil {
-			return launched, nil
+		again, err := call(ctx)
+		if err == nil || ctx.Err() != nil {
+			return errors.Join(ctx.Err(), err)
 		}
-		if errors.Is(err, agent.ErrWrongAgent) || e.over(ctx, p) {
-			break
+		if !again && !errors.Is(err, agent.ErrWrongAgent) {
+			return err
 		}
-		if !background.Sleep(limit, wait) {
-			break
+		if now := e.pods.cached(p.Namespace, p.Name); !again || now == nil || now.UID != p.UID || now.over() ||
+			!background.Sleep(limit, wait) {
+			return errors.Join(ctx.Err(), &agentError{p.Status.PodIP, err})
 		}
 	}
-	if ctx.Err() != nil {
-		return false, ctx.Err()
-	}
-	return false, &agentError{p.Status.PodIP, err}
 }
 
 // agentError means that the agent of a new Pod does not answer.

@@ -17,6 +17,9 @@ import (
 const (
 	// stateFresh is how long List uses a state without asking the agent again.
 	stateFresh = time.Minute
+	// justBegun is how long an instance is known to be starting after its launch: the
+	// controller asks for the ports next.
+	justBegun = 100 * time.Millisecond
 	// asking is how many agents List asks at the same time.
 	asking = 64
 	// killed is the status of a process that got SIGKILL.
@@ -28,6 +31,7 @@ type known struct {
 	launched  bool
 	state     initproto.State
 	at        time.Time // of the state
+	begun     time.Time // when this process launched it
 	followed  int       // open streams, which keep the state up to date
 	final     bool      // the state is that of the ended Pod
 	displaced string    // why the cluster takes it away
@@ -182,6 +186,8 @@ func (e *Engine) state(ctx context.Context, p *pod, fresh time.Duration) (now *p
 		return p, s, true, err
 	case !p.reachable():
 		return p, k.state, k.launched, nil
+	case k.launched && k.state.Phase == "" && time.Since(k.begun) < justBegun:
+		return p, initproto.State{Phase: initproto.Starting}, true, nil
 	case k.launched && fresh > 0 && (k.followed > 0 || time.Since(k.at) < fresh || fresh >= time.Hour):
 		return p, k.state, true, nil
 	}

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,13 +13,16 @@ import (
 // Words are the values of the placeholders in a Spec.
 type Words struct {
 	Home string
-	IP   string
-	Host string
-	Port func(int) int
+	// Files is where {{home}}/… leads to, if that is not below Home: an instance of an image
+	// has the platform's files elsewhere than its user's home directory.
+	Files string
+	IP    string
+	Host  string
+	Port  func(int) int
 }
 
 // word matches placeholders, and the escape of text that looks like one.
-var word = regexp.MustCompile(`\{\{(?:\{\{|home\}\}|ip\}\}|host\}\}|port:([0-9]{1,5})\}\})`)
+var word = regexp.MustCompile(`\{\{(?:\{\{|home\}\}/?|ip\}\}|host\}\}|port:([0-9]{1,5})\}\})`)
 
 // Substitute returns the spec with placeholders replaced in the arguments, environment and
 // directory of every member and in the paths of TLS, and with the ports of its checks and
@@ -66,6 +70,8 @@ func (w Words) In(text string) string {
 			return "{{"
 		case "{{home}}":
 			return w.Home
+		case "{{home}}/":
+			return strings.TrimSuffix(cmp.Or(w.Files, w.Home), "/") + "/"
 		case "{{ip}}":
 			return w.IP
 		case "{{host}}":

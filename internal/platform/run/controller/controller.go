@@ -144,6 +144,9 @@ const (
 	vcapID      = 2000
 	// startLimit is the longest time the engine may take for a start.
 	startLimit = 10 * time.Minute
+	// remoteStarts is how many instances are being started on other machines: most of them
+	// wait, and the engine limits how many begin in a second.
+	remoteStarts = 256
 )
 
 func (c Config) withDefaults() Config {
@@ -164,6 +167,9 @@ func (c Config) withDefaults() Config {
 	number(&c.PIDs, 1024)
 	number(&c.Workers, 8)
 	number(&c.Tasks, 64)
+	if c.Engine != nil && c.Engine.Describe().Remote {
+		number(&c.Starts, remoteStarts)
+	}
 	number(&c.Starts, max(4, 2*runtime.NumCPU()))
 	c.Grace = cmp.Or(c.Grace, initproto.DefaultGrace)
 	c.Interval = cmp.Or(c.Interval, 10*time.Second)

@@ -21,7 +21,11 @@ func (c *Config) imageOf(d *platform.Droplet) *engine.Image {
 	if d.Container == nil {
 		return nil
 	}
-	return &engine.Image{Layers: c.Images.Layers(d.Container, d.Source()), User: d.Container.User, Dir: d.Container.Dir}
+	src := d.Source()
+	return &engine.Image{
+		Layers: c.Images.Layers(d.Container, src), Reference: d.Container.Reference(), Username: src.Username,
+		Password: src.Password, User: d.Container.User, Account: d.Container.Account, Dir: d.Container.Dir,
+	}
 }
 
 // filesOf returns the files of an instance: the droplet, unless it is an image, and service

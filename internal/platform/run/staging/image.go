@@ -77,11 +77,16 @@ func (b *build) resolve(ctx context.Context) (Result, error) {
 	if err := b.startableImage(ctx, result); err != nil {
 		return Result{}, err
 	}
-	say(b.req.Log, "Downloading %s: %d layers, %s", found.Digest, len(found.Layers), sizeText(found.Size()))
+	result.Size = found.Size()
+	if b.config.Engine.Describe().Remote {
+		say(b.req.Log, "Found %s: %d layers, %s, which the cluster downloads when the app starts", found.Digest,
+			len(found.Layers), sizeText(found.Size()))
+	} else {
+		say(b.req.Log, "Downloading %s: %d layers, %s", found.Digest, len(found.Layers), sizeText(found.Size()))
+	}
 	began := time.Now()
 	image := engine.Image{Layers: b.config.Images.Layers(found, src), User: found.User, Dir: found.Dir}
-	size, err := engine.Fetch(ctx, b.config.Engine, image, int64(b.req.DiskMB)<<20)
-	result.Size = found.Size()
+	fetched, err := engine.Fetch(ctx, b.config.Engine, image, int64(b.req.DiskMB)<<20)
 	if errors.Is(err, archive.ErrTooLarge) {
 		// The disk limit of the app may be larger than that of the build.
 		say(b.req.Log, "The image is larger than the disk of a build, %d MB, so that its layers are downloaded when the "+
@@ -91,7 +96,11 @@ func (b *build) resolve(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	say(b.req.Log, "Downloaded the image (%s on the disk, %s)", sizeText(size), time.Since(began).Round(time.Millisecond))
+	found.Account = fetched.Account
+	if fetched.Size > 0 {
+		say(b.req.Log, "Downloaded the image (%s on the disk, %s)", sizeText(fetched.Size),
+			time.Since(began).Round(time.Millisecond))
+	}
 	return result, nil
 }
 

@@ -36,11 +36,22 @@ type fetcher struct {
 
 func (f fetcher) Describe() engine.Description { return engine.Description{Name: "fetcher"} }
 
-func (f fetcher) Fetch(ctx context.Context, _ engine.Image, limit int64) (int64, error) {
+func (f fetcher) Fetch(ctx context.Context, _ engine.Image, limit int64) (engine.Fetched, error) {
 	if f.fetch == nil {
-		return 5 << 20, nil
+		return engine.Fetched{Size: 5 << 20}, nil
 	}
-	return 0, f.fetch(ctx, limit)
+	return engine.Fetched{}, f.fetch(ctx, limit)
+}
+
+// puller is an engine whose machines download images.
+type puller struct{ engine.Engine }
+
+func (p puller) Describe() engine.Description {
+	return engine.Description{Name: "puller", Remote: true}
+}
+
+func (p puller) Fetch(context.Context, engine.Image, int64) (engine.Fetched, error) {
+	return engine.Fetched{Account: &platform.ImageAccount{User: 7, Home: "/srv"}}, nil
 }
 
 func TestImage(t *testing.T) {
@@ -56,10 +67,12 @@ func TestImage(t *testing.T) {
 		err   error
 		fetch func(ctx context.Context, limit int64) error
 		plain bool // the engine runs no images
+		pulls bool // its machines download them
 		fails string
 		says  string
 	}{
-		"works": {image: full, says: "1 layers, 1.0M"},
+		"works":  {image: full, says: "1 layers, 1.0M"},
+		"pulled": {image: full, pulls: true, says: "1 layers, 1.0M, which the cluster downloads when the app starts"},
 		"no command": {image: platform.Image{Digest: "sha256:12"},
 			fails: "StagingError - Start command not specified. The image has neither ENTRYPOINT nor CMD"},
 		"refused": {err: fault.New(fault.Unprocessable, "The image x does not exist"),
@@ -86,7 +99,10 @@ func TestImage(t *testing.T) {
 			registry := &images{image: test.image, err: test.err}
 			w := newWorld(t, func(c *staging.Config) {
 				c.Images = registry
-				if !test.plain {
+				switch {
+				case test.pulls:
+					c.Engine = puller{c.Engine}
+				case !test.plain:
 					c.Engine = fetcher{c.Engine, test.fetch}
 				}
 			})
@@ -124,6 +140,9 @@ func TestImage(t *testing.T) {
 			}
 			if registry.asked.Password != "secret" || d.Source().Reference != "example.com/shop:1" {
 				t.Errorf("asked with %+v, source %+v", registry.asked, d.Source())
+			}
+			if (d.Container.Account != nil) != test.pulls {
+				t.Errorf("the account is %+v, want one if machines of the engine pull the image", d.Container.Account)
 			}
 		})
 	}

@@ -39,31 +39,41 @@ const (
 // nothing in dir but the directory that they were in.
 func ExtractLayer(r io.Reader, dir string, l Limits) (Layer, error) {
 	d := &disk{owned: os.Geteuid() == 0}
-	l.OutsideLinks = true // right inside the container
 	var out Layer
-	sum, err := d.extract(dir, func(visit Visit) (Summary, error) {
-		g := newEntryCheck(l.withDefaults(), visit)
-		g.layer = &layerNames{}
-		sum, err := g.tar(r)
-		if err != nil {
-			return sum, err
+	sum, err := d.extract(dir, func(visit Visit) (_ Summary, err error) {
+		if out, err = WalkLayer(r, l, visit); err != nil {
+			return out.Summary, err
 		}
-		out = g.removals()
 		for _, name := range out.Removed {
 			if err := d.mkdir(path.Dir(name), nil); err != nil {
-				return sum, onDisk(err, name)
+				return out.Summary, onDisk(err, name)
 			}
 		}
 		for _, name := range out.Opaque {
 			if err := d.mkdir(name, nil); err != nil {
-				return sum, onDisk(err, name)
+				return out.Summary, onDisk(err, name)
 			}
 		}
-		return sum, nil
+		return out.Summary, nil
 	})
 	if err != nil {
 		return Layer{}, err
 	}
+	out.Summary = sum
+	return out, nil
+}
+
+// WalkLayer is like WalkTar for a layer of a container image, with the entries that
+// ExtractLayer writes.
+func WalkLayer(r io.Reader, l Limits, visit Visit) (Layer, error) {
+	l.OutsideLinks = true // right inside the container
+	g := newEntryCheck(l.withDefaults(), visit)
+	g.layer = &layerNames{}
+	sum, err := g.tar(r)
+	if err != nil {
+		return Layer{Summary: sum}, err
+	}
+	out := g.removals()
 	out.Summary = sum
 	return out, nil
 }

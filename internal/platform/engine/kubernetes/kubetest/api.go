@@ -20,13 +20,13 @@ import (
 
 // groups are the resources of the API by the path of their group.
 var groups = map[string][]string{
-	"/api/v1":                    {"pods", "configmaps"},
+	"/api/v1":                    {"pods", "configmaps", "secrets"},
 	"/apis/policy/v1":            {"poddisruptionbudgets"},
 	"/apis/networking.k8s.io/v1": {"networkpolicies"},
 }
 
 var kinds = map[string]string{
-	"pods": "Pod", "configmaps": "ConfigMap", "poddisruptionbudgets": "PodDisruptionBudget",
+	"pods": "Pod", "configmaps": "ConfigMap", "secrets": "Secret", "poddisruptionbudgets": "PodDisruptionBudget",
 	"networkpolicies": "NetworkPolicy",
 }
 
@@ -177,8 +177,11 @@ func (c *Cluster) create(w http.ResponseWriter, r *http.Request, at target) {
 		fail(w, http.StatusConflict, "AlreadyExists", fmt.Sprintf("%s %q already exists", at.resource, name))
 		return
 	}
-	if at.resource == "pods" {
+	switch at.resource {
+	case "pods":
 		c.startKubelet(clone(o))
+	case "secrets":
+		c.wake() // a kubelet may wait for it
 	}
 	reply(w, http.StatusCreated, o)
 }

@@ -53,11 +53,24 @@ type Faults struct {
 	Away          bool                    // the API server does not answer
 	Unschedulable string                  // the scheduler's message: Pods stay pending
 	ImageError    string                  // the registry's message: Pods stay without a container
+	Pull          Pull                    // the registry of images of apps; nil has all images
+	StackError    string                  // as ImageError, for the first container of a Pod with another image
 	NodeRefusal   string                  // the kubelet's message: Pods fail without a container
 	Refuse        func(pod []byte) string // the message of an admission plugin; empty to admit
 	Duplicate     bool                    // watches send every event twice
 	Late          time.Duration           // watches send events this much later
 }
+
+// Pull answers a node that pulls an image, with the content of the Pod's Secret if it has one:
+// it returns the message of a failure, empty to hand the image out. PullSlow never ends.
+type Pull func(image string, credentials []byte) string
+
+// PullSlow is the answer of a registry that never comes.
+const PullSlow = "slow"
+
+// Stack begins the names of images that contain ingot-init. In a Pod with another one, a
+// container with such an image has to run before.
+const Stack = "stack"
 
 // Memory is the memory of a node in bytes, Disk its disk; a Pod that requests more cannot
 // be placed.
@@ -124,6 +137,14 @@ func (c *Cluster) Set(f Faults) {
 	}
 }
 
+// wake makes kubelets that wait look again.
+func (c *Cluster) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
 // BreakWatches ends all watches, as an API server does from time to time.
 func (c *Cluster) BreakWatches() {
 	c.mu.Lock()
@@ -159,6 +180,9 @@ func (c *Cluster) Calls() []string {
 
 // Pods returns the names of all Pods.
 func (c *Cluster) Pods() []string { return c.names("pods") }
+
+// Secrets returns the names of all Secrets.
+func (c *Cluster) Secrets() []string { return c.names("secrets") }
 
 // Policies returns the names of all NetworkPolicies.
 func (c *Cluster) Policies() []string { return c.names("networkpolicies") }

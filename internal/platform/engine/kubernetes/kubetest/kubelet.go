@@ -4,6 +4,7 @@ package kubetest
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -77,7 +78,7 @@ func (c *Cluster) kubelet(one *container, o object) {
 		set(o, one.node, "spec", "nodeName")
 		setCondition(o, "PodScheduled", "True", "", "")
 	})
-	if !c.wait(one, func(f Faults) bool { return c.pull(one, f) }) {
+	if !c.wait(one, func(f Faults) bool { return c.pull(one, o, f) }) {
 		return
 	}
 	if err := c.run(one, o); err != nil {
@@ -175,7 +176,7 @@ func (c *Cluster) schedule(one *container, o object, f Faults) bool {
 }
 
 // pull reports whether the image is there, and sets the status if not.
-func (c *Cluster) pull(one *container, f Faults) bool {
+func (c *Cluster) pull(one *container, o object, f Faults) bool {
 	if f.NodeRefusal != "" {
 		c.update(one, func(o object) {
 			set(o, "Failed", "status", "phase")
@@ -184,16 +185,60 @@ func (c *Cluster) pull(one *container, f Faults) bool {
 		})
 		return false
 	}
-	if f.ImageError == "" {
+	containers, _ := get(o, "spec", "containers").([]any)
+	image, message, status := text(containers[0], "image"), f.ImageError, "containerStatuses"
+	if !strings.HasPrefix(image, Stack) {
+		var waits bool
+		if message, waits = c.pullOther(one, o, f); waits {
+			return false
+		}
+		if f.StackError != "" {
+			message, status = f.StackError, "initContainerStatuses"
+		}
+	}
+	if message == "" {
 		return true
 	}
 	for _, reason := range []string{"ErrImagePull", "ImagePullBackOff"} {
 		c.update(one, func(o object) {
-			set(o, []any{object{"name": "app", "state": object{"waiting": object{"reason": reason, "message": f.ImageError}}}},
-				"status", "containerStatuses")
+			set(o, []any{object{"name": "app", "state": object{"waiting": object{"reason": reason, "message": message}}}},
+				"status", status)
 		})
 	}
 	return false
+}
+
+// pullOther pulls the image of an app. waits means that there is no answer yet.
+func (c *Cluster) pullOther(one *container, o object, f Faults) (message string, waits bool) {
+	c.update(one, func(o object) {
+		set(o, []any{object{"name": "app", "state": object{"waiting": object{"reason": "PodInitializing"}}}}, "status",
+			"containerStatuses")
+	})
+	var credentials []byte
+	if secrets, _ := get(o, "spec", "imagePullSecrets").([]any); len(secrets) > 0 {
+		secret, ok := c.store.get("secrets", text(secrets[0], "name"))
+		if !ok {
+			return "", true // its first container still runs
+		}
+		credentials, _ = base64.StdEncoding.DecodeString(text(secret, "data", ".dockerconfigjson"))
+	}
+	containers, _ := get(o, "spec", "containers").([]any)
+	if f.Pull != nil {
+		message = f.Pull(text(containers[0], "image"), credentials)
+	}
+	return message, message == PullSlow
+}
+
+// hasPrograms reports whether the image of a Pod has ingot-init, or gets it from a container
+// that runs before.
+func hasPrograms(o object, spec any) bool {
+	if strings.HasPrefix(text(spec, "image"), Stack) {
+		return true
+	}
+	first, _ := get(o, "spec", "initContainers").([]any)
+	mounts, _ := get(spec, "volumeMounts").([]any)
+	return len(first) == 1 && strings.HasPrefix(text(first[0], "image"), Stack) &&
+		slices.ContainsFunc(mounts, func(m any) bool { return text(m, "mountPath") == "/ingot" })
 }
 
 // run starts ingot-init of a Pod.
@@ -218,7 +263,7 @@ func (c *Cluster) run(one *container, o object) error {
 	containers, _ := get(o, "spec", "containers").([]any)
 	spec := containers[0]
 	command, _ := get(spec, "command").([]any)
-	if len(command) < 2 || command[0] != "/ingot/ingot-init" {
+	if len(command) < 2 || command[0] != "/ingot/ingot-init" || !hasPrograms(o, spec) {
 		return fmt.Errorf("the image has no program %v", command)
 	}
 	args := []string{"--home", home}
@@ -238,8 +283,17 @@ func (c *Cluster) run(one *container, o object) error {
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if os.Geteuid() == 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: user, Gid: user}
-		if err := errors.Join(os.Chown(home, user, user), os.Chown(filepath.Join(one.dir, "tmp"), user, user)); err != nil {
+		uid, gid := uint32(user), uint32(user)
+		if n, ok := get(spec, "securityContext", "runAsUser").(float64); ok {
+			uid = uint32(n)
+		}
+		if n, ok := get(spec, "securityContext", "runAsGroup").(float64); ok {
+			gid = uint32(n)
+		}
+		// The volumes belong to the group of the Pod, and its processes to that group.
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uid, Gid: gid, Groups: []uint32{user}}
+		if err := errors.Join(os.Chown(home, int(uid), user),
+			os.Chown(filepath.Join(one.dir, "tmp"), int(uid), user)); err != nil {
 			return err
 		}
 	}
@@ -287,7 +341,7 @@ func (c *Cluster) delete(o object, grace time.Duration) {
 	lost := c.lost[text(o, "spec", "nodeName")]
 	c.mu.Unlock()
 	if grace == 0 || one == nil && !lost {
-		c.store.remove("pods", name, uid)
+		c.forget(name, uid)
 		if one != nil {
 			one.kill()
 		}
@@ -305,8 +359,22 @@ func (c *Cluster) delete(o object, grace time.Duration) {
 	c.kubelets.Go("kubelet delete", func() {
 		one.stop(min(preStop(o), grace), grace)
 		<-one.done
-		c.store.remove("pods", name, uid)
+		c.forget(name, uid)
 	})
+}
+
+// forget removes a Pod, and the Secrets that belong to it.
+func (c *Cluster) forget(name, uid string) {
+	if !c.store.remove("pods", name, uid) {
+		return
+	}
+	secrets, _ := c.store.list("secrets", "")
+	for _, o := range secrets {
+		owners, _ := get(o, "metadata", "ownerReferences").([]any)
+		if slices.ContainsFunc(owners, func(owner any) bool { return text(owner, "uid") == uid }) {
+			c.store.remove("secrets", text(o, "metadata", "name"), "")
+		}
+	}
 }
 
 // preStop returns how long the Pod's hook sleeps.

@@ -8,24 +8,20 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
-	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"ingot/internal/platform/instance/agentproto"
 	"ingot/internal/platform/instance/initproto"
 )
 
-// A farm is the agents of many Pods that have no containers. It listens on the address
-// of each, which is one of loopback.
+// A farm is the agents of Pods that have no containers. It listens on the address of each,
+// which is one of loopback.
 type farm struct {
-	api    string
 	ctx    context.Context //nolint:containedctx // the lifetime of the farm
 	listen net.ListenConfig
 	// streams is the number of open connections for records, launched the number of
@@ -43,94 +39,55 @@ type fakeAgent struct {
 	launched atomic.Bool
 }
 
-// startFarm starts the agents of the Pods in the namespace of apps.
-func startFarm(t *testing.T, api string) *farm {
-	t.Helper()
-	f := &farm{api: api, pods: map[string]*fakeAgent{}}
-	ctx, cancel := context.WithCancel(context.Background())
-	f.ctx = ctx
-	var work sync.WaitGroup
-	work.Go(func() {
-		for ctx.Err() == nil {
-			_ = f.watch(ctx) // the API server ends it from time to time
-			pause(ctx, 100*time.Millisecond)
-		}
-	})
-	t.Cleanup(func() {
-		cancel()
-		work.Wait()
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		for _, a := range f.pods {
-			a.listener.Close()
-		}
-	})
-	return f
-}
+func newFarm(ctx context.Context) *farm { return &farm{ctx: ctx, pods: map[string]*fakeAgent{}} }
 
-// watch learns the addresses and the seeds of Pods.
-func (f *farm) watch(ctx context.Context) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, f.api+"/api/v1/namespaces/"+appsNamespace+
-		"/pods?watch=1&resourceVersion=0", http.NoBody)
-	if err != nil {
-		return err
-	}
-	response, err := caller.Do(r)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	for events := json.NewDecoder(response.Body); ; {
-		var e struct {
-			Type   string
-			Object corev1.Pod
-		}
-		if err := events.Decode(&e); err != nil {
-			return err
-		}
-		if e.Type != "DELETED" { // another Pod may have its address already
-			f.learn(&e.Object)
-		}
+// close stops listening.
+func (f *farm) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, a := range f.pods {
+		a.listener.Close()
 	}
 }
 
-func (f *farm) learn(p *corev1.Pod) {
-	if p.Status.PodIP == "" || len(p.Spec.Containers) == 0 {
-		return
+// forget ends the agent at an address.
+func (f *farm) forget(ip string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if a := f.pods[ip]; a != nil {
+		a.listener.Close()
+		delete(f.pods, ip)
 	}
+}
+
+// learn starts the agent of a Pod at an address.
+func (f *farm) learn(ip string, p *simPod) error {
 	values := map[string]string{}
 	for _, v := range p.Spec.Containers[0].Env {
 		values[v.Name] = v.Value
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if known := f.pods[p.Status.PodIP]; known != nil && known.instance == values[agentproto.EnvInstance] {
-		return
-	}
 	var seed [32]byte
 	text, err := base64.StdEncoding.DecodeString(values[agentproto.EnvSeed])
 	if err != nil || copy(seed[:], text) != len(seed) {
-		return
+		return fmt.Errorf("the Pod %s has no seed", p.Metadata.Name)
 	}
 	authority, err := base64.StdEncoding.DecodeString(values[agentproto.EnvCA])
 	if err != nil {
-		return
+		return err
 	}
 	config, err := agentproto.ServerConfig(seed, authority)
 	if err != nil {
-		return
+		return err
 	}
 	a := &fakeAgent{instance: values[agentproto.EnvInstance], config: config}
-	if before := f.pods[p.Status.PodIP]; before != nil {
-		a.listener = before.listener
-	} else {
-		if a.listener, err = f.listen.Listen(f.ctx, "tcp", net.JoinHostPort(p.Status.PodIP,
-			strconv.Itoa(agentproto.Port))); err != nil {
-			return // its server does not reach it, and the test says how many are missing
-		}
-		go f.accept(a.listener)
+	if a.listener, err = f.listen.Listen(f.ctx, "tcp", net.JoinHostPort(ip, strconv.Itoa(agentproto.Port))); err != nil {
+		return err
 	}
-	f.pods[p.Status.PodIP] = a
+	f.mu.Lock()
+	f.pods[ip] = a
+	f.mu.Unlock()
+	go f.accept(a.listener)
+	return nil
 }
 
 func (f *farm) accept(l net.Listener) {
@@ -151,7 +108,7 @@ func (f *farm) serve(ctx context.Context, raw net.Conn) {
 	a := f.pods[host]
 	f.mu.Unlock()
 	if a == nil {
-		return // refused until the watch reports it
+		return // its Pod is gone
 	}
 	secured := tls.Server(raw, a.config)
 	if err := secured.HandshakeContext(ctx); err != nil {
