@@ -114,7 +114,7 @@ func reboot(t *testing.T, s *site) {
 	s.answers(t, "page")
 	s.answers(t, "second")
 	row(t, "reboot of the guest until all apps answer", "without a hand", seconds(time.Since(began)))
-	s.run(t, "mountpoint -q /files || mount /files")
+	s.run(t, mountFiles)
 	eventually(t, "three instances", func() bool { return len(s.instances(t)) == 3 })
 	s.expect(t, "systemctl show -P NRestarts ingot", "^0$")
 }
