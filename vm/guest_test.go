@@ -136,8 +136,8 @@ func (s *site) copyFiles(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := s.guest.stream(ctx, "root", "if mountpoint -q /files; then umount /files; fi; rm -rf /files/*; tar -C /files --no-same-owner -x; echo '"+
-		stamp+"' >/files/stamp", pipe, io.Discard); err != nil {
+	if err := s.guest.stream(ctx, "root", `if mountpoint -q /files; then umount /files; fi
+rm -rf /files/*; tar -C /files --no-same-owner -x; echo '`+stamp+"' >/files/stamp", pipe, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if err := tar.Wait(); err != nil {

@@ -11,8 +11,8 @@ import (
 const releaseURL = "http://127.0.0.1:8000"
 
 // serveRelease lets the guest have the release at its address, as if it had a network.
-const serveRelease = `systemctl is-active --quiet release || systemd-run --quiet --unit release --working-directory /files/release \
-  python3 -m http.server --bind 127.0.0.1 8000
+const serveRelease = `systemctl is-active --quiet release || systemd-run --quiet --unit release \
+  sh -c 'cd /files/release && exec python3 -m http.server --bind 127.0.0.1 8000'
 for i in $(seq 300); do curl -fs -o /dev/null ` + releaseURL + `/SHA256SUMS && break; sleep 0.2; done
 `
 
@@ -29,7 +29,8 @@ func oneLine(t *testing.T, s *site) {
 	s.run(t, serveRelease+appFiles+`if command -v ingot || command -v go || [ -e /var/lib/ingot ]; then exit 1; fi`)
 	took := s.timed(t, "curl -fsSL "+releaseURL+"/install.sh | sh && ingot push hello -p ~/hello -m 64M"+shown)
 	row(t, "`curl … \\| sh && ingot push` until the app answers, root", "", seconds(took))
-	s.expect(t, "command -v ingot; systemctl is-active ingot; systemctl is-enabled ingot", "^/usr/bin/ingot\nactive\nenabled$")
+	s.expect(t, "command -v ingot; systemctl is-active ingot; systemctl is-enabled ingot",
+		"^/usr/bin/ingot\nactive\nenabled$")
 	s.expect(t, "ingot app hello", `(?m)^#0 +running`)
 	s.expect(t, "cat /proc/$(pgrep -f '^/.ingot-init')/cgroup", `^0::/ingot\.slice/`)
 	// Again it changes nothing.
@@ -39,8 +40,10 @@ func oneLine(t *testing.T, s *site) {
 	if now := s.mainPID(t); now != server {
 		t.Errorf("install.sh again: the server has the process id %s, and had %s", now, server)
 	}
-	s.expect(t, "curl -fsSL "+releaseURL+"/install.sh | sh -s -- --uninstall --purge", "Removed Ingot and /var/lib/ingot.$")
-	s.expect(t, "ls -d /usr/bin/ingot /usr/lib/ingot /var/lib/ingot /etc/default/ingot /etc/systemd/system/ingot* 2>/dev/null || true", "^$")
+	s.expect(t, "curl -fsSL "+releaseURL+"/install.sh | sh -s -- --uninstall --purge",
+		"Removed Ingot and /var/lib/ingot.$")
+	s.expect(t, `ls -d /usr/bin/ingot /usr/lib/ingot /var/lib/ingot /etc/default/ingot /etc/systemd/system/ingot* \
+  2>/dev/null || true`, "^$")
 	s.expect(t, "pgrep -fa '^/.ingot-init|^/usr/(bin|lib)/ingot' || true", "^$")
 	s.expect(t, "mount | grep -F ingot || true; losetup --list --noheadings", "^$")
 }
@@ -70,6 +73,8 @@ func userInstalls(t *testing.T, s *site) {
 for i in $(seq 300); do [ "$(systemctl --user is-active ingot)" = active ] && [ "$(systemctl --user show -P NRestarts ingot)" -gt 0 ] && break; sleep 0.2; done`+shown,
 		"one line")
 	s.sameInstances(t, "kill -9 of the user's server", apps)
-	as("curl -fsSL "+releaseURL+"/install.sh | sh -s -- --uninstall --purge", `Removed Ingot and /home/dev/\.local/share/ingot\.$`)
-	s.expect(t, "pgrep -u dev -fa 'ingot|pasta' || true; ls -d /home/dev/.local/bin /home/dev/.local/share/ingot 2>/dev/null || true", "^$")
+	as("curl -fsSL "+releaseURL+"/install.sh | sh -s -- --uninstall --purge",
+		`Removed Ingot and \S+/\.local/share/ingot\.$`)
+	s.expect(t, `pgrep -u dev -fa 'ingot|pasta|slirp4netns' || true
+ls -d ~dev/.local/bin ~dev/.local/share/ingot 2>/dev/null || true`, "^$")
 }

@@ -62,7 +62,8 @@ export INGOT_TEST_PROGRAMS=/srv/programs INGOT_REQUIRE_CONTAINERS=1 %s
 	}
 	r := results(out.String())
 	row(t, fmt.Sprintf("suite of `%s` in the guest, as %s on cgroup v2", c.name, c.user), "pass",
-		fmt.Sprintf("%d passed, %d failed, %d skipped, %s", len(r.passed), len(r.failed), len(r.skipped), seconds(time.Since(began))))
+		fmt.Sprintf("%d passed, %d failed, %d skipped, %s", len(r.passed), len(r.failed), len(r.skipped),
+			seconds(time.Since(began))))
 	if err != nil {
 		t.Errorf("%v: %s\n%s", err, strings.Join(r.failed, " "), tail(out.String(), 60))
 	}
