@@ -52,7 +52,7 @@ func oneLine(t *testing.T, s *site) {
 func userInstalls(t *testing.T, s *site) {
 	t.Helper()
 	const path = `export PATH="$HOME/.local/bin:$PATH"` + "\n"
-	s.run(t, serveRelease+"systemctl stop ingot 2>/dev/null || true; loginctl enable-linger dev")
+	s.run(t, serveRelease)
 	as := func(script, want string) {
 		t.Helper()
 		out, err := s.try(t, "dev", path+script)

@@ -36,6 +36,10 @@ func installed(t *testing.T, s *site) {
 	s.expect(t, "systemd-analyze verify --man=no ingot.service ingot-backup.service ingot-backup.timer", "^$")
 	s.expect(t, "stat -c '%a %U' /etc/default/ingot", "^640 root$")
 	s.expect(t, "ingot version", `0\.0\.1`)
+	// A systemd that does not answer in time leaves no package half installed.
+	s.expect(t, `mkdir -p /tmp/late; printf '#!/bin/sh\nexit 1\n' >/tmp/late/systemctl; chmod 755 /tmp/late/systemctl
+PATH=/tmp/late:$PATH sh /var/lib/dpkg/info/ingot.postinst configure 2>&1; echo status $?`,
+		"^ingot: systemd did not read the new units: .*\nstatus 0$")
 }
 
 func started(t *testing.T, s *site) {

@@ -6,8 +6,7 @@ import "testing"
 
 // rootless runs the container engine's suite, with the attempts to escape, as an ordinary user, and then a server.
 func rootless(t *testing.T, s *site) {
-	s.run(t, `systemctl stop ingot 2>/dev/null || true
-if [ -d /var/lib/ingot ] && [ -e /usr/bin/ingot ]; then ingot down --data-dir /var/lib/ingot; fi; loginctl enable-linger dev`)
+	s.run(t, stopped+"loginctl enable-linger dev")
 	t.Run("install", func(t *testing.T) { userInstalls(t, s) }) //nolint:paralleltest // one after another
 	t.Run("suite", func(t *testing.T) {                         //nolint:paralleltest // one after another
 		s.suite(t, compiled{

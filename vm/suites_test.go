@@ -26,10 +26,14 @@ type compiled struct {
 	may        string // tests that may be skipped, as a pattern
 }
 
+// stopped ends the server of root and its apps, if there are any.
+const stopped = `systemctl stop ingot 2>/dev/null || true
+if [ -d /var/lib/ingot ] && [ -e /usr/bin/ingot ]; then ingot down --data-dir /var/lib/ingot; fi
+`
+
 // suites runs the tests of what needs root and control groups.
 func suites(t *testing.T, s *site) {
-	s.run(t, `systemctl stop ingot 2>/dev/null || true
-if [ -d /var/lib/ingot ] && [ -e /usr/bin/ingot ]; then ingot down --data-dir /var/lib/ingot; fi`)
+	s.run(t, stopped)
 	for _, c := range []compiled{
 		{name: "cgroup", must: "TestLimitDisk"},
 		// TestLinksLittle asks the go tool for imports.
@@ -61,7 +65,7 @@ export INGOT_TEST_PROGRAMS=/srv/programs INGOT_REQUIRE_CONTAINERS=1 %s
 		_ = os.WriteFile(filepath.Join(to, "suite-"+c.name+".log"), out.Bytes(), 0o644) //nolint:gosec // not secret
 	}
 	r := results(out.String())
-	row(t, fmt.Sprintf("suite of `%s` in the guest, as %s on cgroup v2", c.name, c.user), "pass",
+	row(t, "suite of `"+c.name+"` in the guest, as "+c.user+" on cgroup v2", "pass",
 		fmt.Sprintf("%d passed, %d failed, %d skipped, %s", len(r.passed), len(r.failed), len(r.skipped),
 			seconds(time.Since(began))))
 	if err != nil {
