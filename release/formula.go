@@ -91,7 +91,7 @@ func (p *publication) fill(text string) ([]byte, error) {
 		"Version": p.version, "URL": p.url, "Source": p.sourceURL, "Commit": p.commit, "Summary": summary(),
 		"Date": p.epoch.Format("2006-01-02"), "Signed": p.key != nil, "Key": keyName, "Files": rows,
 		"Placeholder": strings.Contains(p.url, ".example/"), "Fingerprint": p.fingerprint(), "Programs": programs[1:],
-		"Image": image.name,
+		"Image": image.name, "Clients": p.clients,
 	})
 	return b.Bytes(), err
 }

@@ -98,7 +98,8 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.work, "work", "", "keep the built programs in this `directory`, in one folder per architecture")
 	flags.StringVar(&o.out, "out", "../dist", "`directory` to write to")
 	flags.StringVar(&arches, "arch", strings.Join(architectures, ","), "architectures, as a `list` with commas")
-	flags.StringVar(&systems, "clients", "all", "systems of the client, as a `list` with commas, all or none")
+	flags.StringVar(&systems, "clients", "all", "systems of the client, as a `list` with commas, all or none; "+
+		"with none, --publish writes nothing for Homebrew and Scoop")
 	flags.StringVar(&only, "only", strings.Join(outputs, ","), "what to write, as a `list` with commas")
 	flags.StringVar(&key, "signing-key", "",
 		"`file` with the OpenPGP secret key that signs; its passphrase is in SIGNING_PASSPHRASE")

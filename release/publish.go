@@ -27,6 +27,7 @@ type publication struct {
 	sourceURL string // of the repository with the source
 	commit    string
 	builder   string
+	clients   bool    // also for Homebrew and Scoop, which need the clients of all systems
 	key       *signer // nil to sign nothing
 	out       string
 	artefacts []artefact
@@ -45,9 +46,11 @@ func (p *publication) publish(out io.Writer) error {
 	if err := p.readArtefacts(); err != nil {
 		return err
 	}
-	steps := []func() ([]file, error){
-		p.installScript, p.homebrew, p.scoop, p.keys, p.provenance, p.aptRepository, p.rpmRepository, p.page, p.checksums,
+	steps := []func() ([]file, error){p.installScript}
+	if p.clients {
+		steps = append(steps, p.homebrew, p.scoop)
 	}
+	steps = append(steps, p.keys, p.provenance, p.aptRepository, p.rpmRepository, p.page, p.checksums)
 	for _, step := range steps {
 		files, err := step()
 		if err != nil {
@@ -174,6 +177,7 @@ func (o options) publication() (*publication, error) {
 	p := &publication{
 		version: o.version, epoch: o.epoch, url: strings.TrimSuffix(o.url, "/"),
 		sourceURL: strings.TrimSuffix(o.sourceURL, "/"), commit: o.commit, builder: o.builder, key: o.key, out: o.out,
+		clients: slices.ContainsFunc(o.targets, func(t target) bool { return t.os != "linux" }),
 	}
 	for _, u := range []string{p.url, p.sourceURL} {
 		if !strings.Contains(u, "://") || strings.ContainsAny(u, " \t\n'\"\\$`") {

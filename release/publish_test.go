@@ -345,6 +345,29 @@ func TestFormulaAndManifest(t *testing.T) {
 	does(t, "ruby", "-wc", filepath.Join(dir, "ingot.rb"))
 }
 
+// A folder without clients is published only if that is meant, and then names none.
+func TestPublishWithoutClients(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "ingot_"+testVersion+"_linux_amd64.tar.gz"), "archive")
+	args := []string{"--publish", "--version", testVersion, "--out", dir, "--url", testURL, "--source-url", testURL,
+		"--commit", "1e"}
+	if err := run(t.Context(), args, io.Discard); err == nil || !strings.Contains(err.Error(), "darwin") {
+		t.Errorf("without the client for macOS: %v", err)
+	}
+	if err := run(t.Context(), append(args, "--clients", "none"), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if text := read(t, filepath.Join(dir, "RELEASE.md")); strings.Contains(text, "scoop") ||
+		strings.Contains(text, "brew") || !strings.Contains(text, "install.sh") {
+		t.Errorf("the page is\n%s", text)
+	}
+	if text := read(t, filepath.Join(dir, "SHA256SUMS")); strings.Contains(text, "ingot.rb") ||
+		!strings.Contains(text, "install.sh") {
+		t.Errorf("the checksums are\n%s", text)
+	}
+}
+
 // The provenance names every file and the commit, and its envelope is signed. The page has the
 // same checksums.
 func TestProvenance(t *testing.T) {

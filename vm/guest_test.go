@@ -32,7 +32,7 @@ const (
 )
 
 var (
-	killCount   = flag.Int("kills", 0, "number of random kills (default 50 with KVM, 9 by emulation)")
+	killCount   = flag.Int("kills", 50, "number of random kills")
 	requestRate = flag.Int("rate", 100, "requests per second during the upgrade")
 	running     = flag.String("guest", "", "use the guest of `make vm-up` with these `addresses`: SSH,WEB")
 	suiteFilter = flag.String("suite", "", "pattern of the tests of the suites to run")
@@ -82,8 +82,8 @@ func TestGuest(t *testing.T) {
 		name string
 		run  func(*testing.T, *site)
 	}{
-		{"life", life}, {"suites", suites}, {"limits", limits}, {"databases", databases}, {"backup", backup},
-		{"doctor", doctor}, {"kills", kills},
+		{"install", oneLine}, {"life", life}, {"limits", limits}, {"databases", databases}, {"doctor", doctor},
+		{"rootless", rootless}, {"suites", suites}, {"backup", backup}, {"kills", kills},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			began := time.Now()
@@ -108,11 +108,41 @@ func (s *site) boot(t *testing.T) {
 	if sshAddr, webAddr, ok := strings.Cut(*running, ","); ok {
 		s.guest = attach(s.image, sshAddr, webAddr)
 		*running = "" // a second guest is a new one
+		s.copyFiles(t)
 	} else {
 		s.startGuest(t)
 	}
 	s.expect(t, "cat /proc/1/comm; stat -fc %T /sys/fs/cgroup; cat /proc/sys/kernel/osrelease", `^systemd\ncgroup2fs\n`)
-	s.run(t, "mountpoint -q /files || mount /files")
+	s.run(t, mountFiles)
+}
+
+// mountFiles mounts what this machine has made for the guest, unless it was copied.
+const mountFiles = "[ -e /files/ingot.deb ] || mount /files"
+
+// copyFiles replaces the files of a guest that another process has started, unless it has them.
+func (s *site) copyFiles(t *testing.T) {
+	t.Helper()
+	stamp := onHost(t, nil, "cd "+s.files+" && find . -type f -printf '%p %s %T@\n' | LC_ALL=C sort | sha256sum")
+	if had, _ := s.try(t, "root", "cat /files/stamp"); had == stamp {
+		return
+	}
+	tar := exec.CommandContext(t.Context(), "tar", "-C", s.files, "-c", ".")
+	pipe, err := tar.StdoutPipe()
+	if err == nil {
+		err = tar.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := s.guest.stream(ctx, "root", `if mountpoint -q /files; then umount /files; fi
+rm -rf /files/*; tar -C /files --no-same-owner -x; echo '`+stamp+"' >/files/stamp", pipe, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if err := tar.Wait(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (s *site) startGuest(t *testing.T) {
@@ -204,6 +234,17 @@ func (s *site) timed(t *testing.T, script string) time.Duration {
 	t.Helper()
 	began := time.Now()
 	s.run(t, script)
+	return time.Since(began)
+}
+
+// timedAs is timed for another user.
+func (s *site) timedAs(t *testing.T, user, script string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	if _, err := s.try(t, user, script); err != nil {
+		log, _ := s.try(t, user, "journalctl --user --no-pager -o cat -u ingot | tail -n 30")
+		t.Fatalf("%v\nthe log of the user's server:\n%s", err, log)
+	}
 	return time.Since(began)
 }
 

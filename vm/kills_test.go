@@ -18,14 +18,11 @@ func kills(t *testing.T, s *site) {
 	if _, err := s.users(t, "keeper-postgres"); err != nil {
 		s.keeper(t, "keeper-postgres", "postgres", "small")
 	}
-	s.push(t, "page", "-m 64M -k 128M -i 2")
+	// Several instances: one that is ended again and again is started after longer and longer pauses.
+	s.push(t, "page", "-m 64M -k 128M -i 3")
+	s.run(t, "ingot scale keeper-postgres -i 2")
+	eventually(t, "five instances", func() bool { return len(s.instances(t)) >= 5 })
 	n := *killCount
-	if n == 0 {
-		n = 9
-		if s.kvm {
-			n = 50
-		}
-	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // not for secrets

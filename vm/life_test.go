@@ -36,6 +36,10 @@ func installed(t *testing.T, s *site) {
 	s.expect(t, "systemd-analyze verify --man=no ingot.service ingot-backup.service ingot-backup.timer", "^$")
 	s.expect(t, "stat -c '%a %U' /etc/default/ingot", "^640 root$")
 	s.expect(t, "ingot version", `0\.0\.1`)
+	// A systemd that does not answer in time leaves no package half installed.
+	s.expect(t, `mkdir -p /tmp/late; printf '#!/bin/sh\nexit 1\n' >/tmp/late/systemctl; chmod 755 /tmp/late/systemctl
+PATH=/tmp/late:$PATH sh /var/lib/dpkg/info/ingot.postinst configure 2>&1; echo status $?`,
+		"^ingot: systemd did not read the new units: .*\nstatus 0$")
 }
 
 func started(t *testing.T, s *site) {
@@ -114,7 +118,7 @@ func reboot(t *testing.T, s *site) {
 	s.answers(t, "page")
 	s.answers(t, "second")
 	row(t, "reboot of the guest until all apps answer", "without a hand", seconds(time.Since(began)))
-	s.run(t, "mountpoint -q /files || mount /files")
+	s.run(t, mountFiles)
 	eventually(t, "three instances", func() bool { return len(s.instances(t)) == 3 })
 	s.expect(t, "systemctl show -P NRestarts ingot", "^0$")
 }

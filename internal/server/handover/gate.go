@@ -43,6 +43,10 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, listener string, he
 	g.mu.Unlock()
 	select {
 	case <-passed:
+		// This process is about to leave: the client's next request must not meet a connection that closes.
+		if r.Header.Get("Upgrade") == "" {
+			w.Header().Set("Connection", "close")
+		}
 		g.next.forward(w, r, listener)
 	case <-r.Context().Done():
 	}

@@ -73,7 +73,7 @@ func (p *Predecessor) Yield() (lock *os.File, err error) {
 // the lock. It reports whether the predecessor was still there.
 func (p *Predecessor) Ready() (alive bool, err error) {
 	if err = p.send(message{Kind: kindReady}); err == nil {
-		_, _, err = p.expect(kindReleased, time.Now().Add(answerTime))
+		_, _, err = p.expect(kindReleased, time.Now().Add(releaseTime))
 	}
 	if errors.Is(err, errGone) {
 		return false, nil

@@ -109,7 +109,7 @@ func (s *Space) holder() (pid int, helpers []int) {
 }
 
 // lockTime limits how long another process may make the same namespaces.
-const lockTime = 30 * time.Second
+const lockTime = 5 * time.Minute
 
 // Ensure makes the namespaces unless they exist.
 func (s *Space) Ensure(ctx context.Context) error {

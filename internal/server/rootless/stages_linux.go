@@ -28,7 +28,8 @@ const (
 	stageSetup = "setup" // as root of the namespaces
 
 	reasonMark = "reason: "
-	stageTime  = 20 * time.Second
+	// It takes a second, and much longer on a machine that is emulated and busy.
+	stageTime = 2 * time.Minute
 )
 
 // Stage runs a stage, if the arguments of this program name one, and returns its exit status.

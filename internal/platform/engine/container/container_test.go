@@ -8,7 +8,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container"
@@ -31,9 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 var probed = sync.OnceValue(func() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	return container.Probe(ctx, container.Options{Init: enginetest.InitPath()})
+	return container.Probe(context.Background(), container.Options{Init: enginetest.InitPath()})
 })
 
 // need skips a test where containers cannot run, and says why.

@@ -26,8 +26,9 @@ import (
 	"ingot/internal/platform/instance/initproto"
 )
 
-// probeTime limits a trial. It takes a second, and half a minute on an emulated machine that is busy.
-const probeTime = time.Minute
+// probeTime limits a trial. It takes a second, and can take more than a minute on an emulated machine that is
+// busy: being slow is no reason to run nothing.
+const probeTime = 5 * time.Minute
 
 // wallTime is how long a connection attempt may take; the firewall rejects it at once, and
 // one that drops packets is as good.

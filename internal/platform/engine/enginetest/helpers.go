@@ -22,8 +22,8 @@ import (
 	"ingot/internal/platform/instance/initproto"
 )
 
-// patience limits every wait: much longer than anything takes on a busy machine.
-const patience = 60 * time.Second
+// patience limits every wait: much longer than anything takes on a machine that is emulated and busy.
+const patience = 5 * time.Minute
 
 var ids atomic.Int64
 

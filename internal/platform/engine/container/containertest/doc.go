@@ -4,6 +4,6 @@
 //
 // The package must not import the engine, because it checks it.
 //
-// Imports: base/testkit, github.com/google/nftables,
+// Imports: base/rootless, base/testkit, github.com/google/nftables,
 // github.com/vishvananda/netlink.
 package containertest

@@ -18,6 +18,7 @@ import (
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 
+	"ingot/internal/base/rootless"
 	"ingot/internal/base/testkit"
 )
 
@@ -90,7 +91,8 @@ func (e Engine) groups(t testing.TB) (paths []string) {
 	t.Helper()
 	for line := range strings.Lines(read(t, "/proc/self/mountinfo")) {
 		if f := strings.Fields(line); strings.Contains(line, " - cgroup") && len(f) > 4 {
-			paths = append(paths, filepath.Join(f[4], "ingot-"+e.name), filepath.Join(f[4], "ingot.slice", "ingot-"+e.name))
+			root := filepath.Join(f[4], rootless.Group())
+			paths = append(paths, filepath.Join(root, "ingot-"+e.name), filepath.Join(root, "ingot.slice", "ingot-"+e.name))
 		}
 	}
 	return paths
