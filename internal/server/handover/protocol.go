@@ -66,7 +66,7 @@ const (
 	// answerTime is for answers that take no work.
 	answerTime = 10 * time.Second
 	// releaseTime is for the predecessor to stop accepting connections, which it does not undo: if the successor
-	// gave up meanwhile, nobody would serve. With many connections on a busy machine it took 15 s.
+	// gave up meanwhile, no process would serve. With many connections on a busy machine it took 15 s.
 	releaseTime = 5 * time.Minute
 )
 

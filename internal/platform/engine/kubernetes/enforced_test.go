@@ -24,8 +24,8 @@ import (
 	"ingot/internal/platform/engine/kubernetes"
 )
 
-// A place has a network of its own: a Pod, or what is outside of the cluster.
-type place struct {
+// A peer has its own network: a Pod, or what is outside of the cluster.
+type peer struct {
 	namespace string // of the kernel
 	ip        string
 }
@@ -41,8 +41,8 @@ type network struct {
 	prefix string
 	node   string // address
 	n      int
-	world  place
-	pods   map[string]place
+	world  peer
+	pods   map[string]peer
 }
 
 // Addresses of the world: a public one, that of a cloud's metadata, and a private one.
@@ -71,7 +71,7 @@ func newNetwork(t *testing.T) *network {
 	t.Helper()
 	number := os.Getpid() % 250
 	w := &network{T: t, prefix: fmt.Sprintf("ingot%d", os.Getpid()), node: fmt.Sprintf("10.198.%d.2", number),
-		pods: map[string]place{}}
+		pods: map[string]peer{}}
 	host := fmt.Sprintf("10.198.%d.1", number)
 	outside := fmt.Sprintf("ing%d", os.Getpid())
 	w.ip("netns", "add", w.prefix)
@@ -85,15 +85,15 @@ func newNetwork(t *testing.T) *network {
 	}
 	w.command("", "ip", "netns", "exec", w.prefix, "sysctl", "-qw", "net.ipv4.ip_forward=1",
 		"net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0")
-	w.world = w.place(publicIP, metadataIP, databaseIP)
+	w.world = w.peer(publicIP, metadataIP, databaseIP)
 	return w
 }
 
-// place adds a network namespace with addresses.
-func (w *network) place(addresses ...string) place {
+// peer adds a network namespace with addresses.
+func (w *network) peer(addresses ...string) peer {
 	w.Helper()
 	w.n++
-	p := place{fmt.Sprintf("%s-%d", w.prefix, w.n), addresses[0]}
+	p := peer{fmt.Sprintf("%s-%d", w.prefix, w.n), addresses[0]}
 	link := fmt.Sprintf("veth%d", w.n)
 	w.ip("netns", "add", p.namespace)
 	w.Cleanup(func() { w.ip("netns", "delete", p.namespace) })
@@ -112,8 +112,8 @@ func (w *network) place(addresses ...string) place {
 	return p
 }
 
-// within calls f in the network of a place.
-func (w *network) within(p place, f func()) {
+// within calls f in the network of a peer.
+func (w *network) within(p peer, f func()) {
 	w.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -136,8 +136,8 @@ func (w *network) within(p place, f func()) {
 	}
 }
 
-// listen accepts connections to ports of a place.
-func (w *network) listen(p place, ports ...int) {
+// listen accepts connections to ports of a peer.
+func (w *network) listen(p peer, ports ...int) {
 	w.Helper()
 	w.within(p, func() {
 		for _, port := range ports {
@@ -156,7 +156,7 @@ func (w *network) listen(p place, ports ...int) {
 }
 
 // reaches reports whether a connection is made.
-func (w *network) reaches(from place, to string, port int) (ok bool) {
+func (w *network) reaches(from peer, to string, port int) (ok bool) {
 	w.Helper()
 	w.within(from, func() {
 		c, err := (&net.Dialer{Timeout: 2 * time.Second}).DialContext(w.Context(), "tcp", net.JoinHostPort(to,
@@ -172,7 +172,7 @@ func (w *network) reaches(from place, to string, port int) (ok bool) {
 // pod adds a Pod of the cluster: its labels are what policies go by.
 func (w *network) pod(name, namespace string, labels map[string]string) {
 	w.Helper()
-	p := w.place(fmt.Sprintf("10.198.%d.%d", 100+os.Getpid()%100, 10+w.n))
+	p := w.peer(fmt.Sprintf("10.198.%d.%d", 100+os.Getpid()%100, 10+w.n))
 	w.pods[name] = p
 	w.listen(p, 53, 80, 8080, 61001, 61002)
 	text, err := os.ReadFile(filepath.Join("testdata", "pod.json"))
