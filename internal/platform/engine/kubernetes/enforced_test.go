@@ -122,7 +122,7 @@ func (w *network) within(p peer, f func()) {
 		w.Fatal(err)
 	}
 	defer own.Close()
-	other, err := os.Open(filepath.Join("/run/netns", p.namespace))
+	other, err := os.Open("/run/netns/" + p.namespace)
 	if err != nil {
 		w.Fatal(err)
 	}
