@@ -208,6 +208,7 @@ func TestRole(t *testing.T) {
 	want := []string{
 		"pods: create get list watch delete",
 		"pods/log: get",
+		"secrets: create", // credentials of registries, which it cannot read again
 		"networkpolicies: create get list patch delete",
 		"poddisruptionbudgets: create get list patch delete",
 		"configmapsingot-install: get",
