@@ -112,7 +112,7 @@ func Register(g *web.Group, o Options) {
 
 	reader := web.Scope(scopeWrite, scopeEmails, scopeAdmin)
 	g.Handle("GET", "/sends", reader, f.listSends)
-	g.Within(sendLimits).Handle("POST", "/sends", web.Scope(scopeWrite), f.createSend)
+	g.Within(sendLimits).Storing().Handle("POST", "/sends", web.Scope(scopeWrite), f.createSend)
 	g.Handle("GET", "/sends/{send}", reader, f.showSend)
 	manager := web.Scope(scopeManage)
 	g.Handle("GET", "/kinds/{kind}/schema", manager, f.showSchema)

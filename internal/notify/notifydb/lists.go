@@ -15,7 +15,7 @@ const listsKept = 24 * time.Hour
 
 // CreateList implements notify.Store.
 func (s *Store) CreateList(ctx context.Context, id string) error {
-	return s.write(ctx, func(tx *db.Tx) error {
+	return s.lock(ctx, func(tx *db.Tx) error {
 		_, err := tx.Exec(insert("notify_lists", "id, send, created"), id, 0, db.Nanos(s.now()))
 		return err
 	})
@@ -31,7 +31,7 @@ func (s *Store) AddToList(ctx context.Context, id string, position int, members 
 			return err
 		}
 	}
-	return s.write(ctx, func(tx *db.Tx) error {
+	return s.lock(ctx, func(tx *db.Tx) error {
 		n, err := tx.Exec(`INSERT INTO notify_list_members (list, position, members)
 			SELECT id, ?, ? FROM notify_lists WHERE id = ? AND send = 0`,
 			position, db.JSON[[]notify.Member]{V: members}, id)
@@ -70,7 +70,7 @@ func useList(tx *db.Tx, id string, send int64) error {
 
 // DeleteList implements notify.Store.
 func (s *Store) DeleteList(ctx context.Context, id string) error {
-	return s.write(ctx, func(tx *db.Tx) error { return deleteList(tx, id) })
+	return s.lock(ctx, func(tx *db.Tx) error { return deleteList(tx, id) })
 }
 
 func deleteList(tx *db.Tx, id string) error {
