@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/schema"
@@ -28,14 +29,10 @@ func CheckSchema(raw json.RawMessage) error {
 		_, err = schema.Cost(raw, maxSchemaParts)
 	}
 	if err != nil {
-		return fault.Wrap(err, fault.Unprocessable, "The schema is not valid: %s", firstLine(err.Error()))
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		return fault.Wrap(err, fault.Unprocessable, "The schema is not valid: %s", first)
 	}
 	return nil
-}
-
-func firstLine(s string) string {
-	line, _, _ := bytes.Cut([]byte(s), []byte("\n"))
-	return string(line)
 }
 
 // dataCheck checks the data of a request with the schema of its kind.
