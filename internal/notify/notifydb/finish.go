@@ -204,16 +204,19 @@ func (f *finish) storeCounts(tx *db.Tx, shard int) error {
 	return nil
 }
 
-// changeLeases deletes empty leases, and removes messages to be retried from
-// the others.
+// freeMessages removes messages from a lease, in the database, because another call may free
+// others at the same time.
+const freeMessages = `UPDATE notify_leases SET messages = CAST(ARRAY(SELECT n FROM unnest(CAST(messages AS BIGINT[])) AS n
+	WHERE n <> ALL(CAST(CAST(? AS TEXT) AS BIGINT[]))) AS TEXT) WHERE id = ?`
+
+// changeLeases deletes empty leases, and removes messages that may be claimed again from the others.
 func (s *Store) changeLeases(tx *db.Tx, f *finish, outcomes []notify.Outcome) error {
 	for _, c := range s.held.changes(outcomes) {
-		if len(c.left) == 0 {
+		if c.ended {
 			f.ended = append(f.ended, c.id)
 			continue
 		}
-		if _, err := tx.Exec("UPDATE notify_leases SET messages = ? WHERE id = ?", numberList(tx.Dialect(), c.left),
-			c.id); err != nil {
+		if _, err := tx.Exec(freeMessages, numberList(tx.Dialect(), c.freed), c.id); err != nil {
 			return err
 		}
 	}

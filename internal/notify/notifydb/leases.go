@@ -1,9 +1,12 @@
 package notifydb
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -169,46 +172,44 @@ func (h *held) sendOf(number int64) *notify.Send {
 
 // leaseChange is the change of a stored lease by Finish.
 type leaseChange struct {
-	id   int64
-	left []int64 // empty: the lease is deleted
+	id    int64
+	ended bool    // it has no message left, and is deleted
+	freed []int64 // messages that may be claimed again before it ends
 }
 
-// changes returns the changes of leases for these outcomes. A lease that loses
-// only some of its messages permanently is not changed.
+// changes returns the changes of leases for these outcomes, in the order of their ids. A lease that
+// loses only messages that are never claimed again is not changed.
 func (h *held) changes(outcomes []notify.Outcome) []leaseChange {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	type part struct {
-		done  map[int64]bool
-		again bool
-	}
-	parts := map[*lease]*part{}
+	type part struct{ done, freed map[int64]struct{} }
+	parts := map[*lease]part{}
 	for _, o := range outcomes {
 		m := h.messages[o.Number]
 		if m == nil {
 			continue
 		}
-		p := parts[m.lease]
-		if p == nil {
-			p = &part{done: map[int64]bool{}}
+		p, known := parts[m.lease]
+		if !known {
+			p = part{map[int64]struct{}{}, map[int64]struct{}{}}
 			parts[m.lease] = p
 		}
-		p.done[o.Number] = true
-		p.again = p.again || o.Status == notify.Retry
+		p.done[o.Number] = struct{}{}
+		if o.Status == notify.Retry || o.Status == notify.Failed { // a failed one may be replayed
+			p.freed[o.Number] = struct{}{}
+		}
 	}
 	var all []leaseChange
 	for l, p := range parts {
-		if len(p.done) < len(l.messages) && !p.again {
-			continue
+		c := leaseChange{id: l.id, ended: len(p.done) == len(l.messages)}
+		if !c.ended {
+			c.freed = slices.Sorted(maps.Keys(p.freed))
 		}
-		c := leaseChange{id: l.id}
-		for n := range l.messages {
-			if !p.done[n] {
-				c.left = append(c.left, n)
-			}
+		if c.ended || len(c.freed) > 0 {
+			all = append(all, c)
 		}
-		all = append(all, c)
 	}
+	slices.SortFunc(all, func(a, b leaseChange) int { return cmp.Compare(a.id, b.id) })
 	return all
 }
 

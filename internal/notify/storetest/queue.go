@@ -418,6 +418,36 @@ func testReplay(k *kit) {
 	}
 }
 
+// A message that waits again is claimable at once, although the lease it was claimed with still
+// holds others.
+func testWaitsAgain(k *kit) {
+	for _, again := range []struct {
+		name string
+		wait func(s notify.Store, n int64)
+	}{
+		{"retried", func(s notify.Store, n int64) {
+			value[[]notify.Claimed](k)(s.Finish(k.ctx, []notify.Outcome{
+				{Number: n, Status: notify.Retry, At: k.clock.Now(), Due: k.clock.Now()},
+			}, nil))
+		}},
+		{"replayed", func(s notify.Store, n int64) {
+			k.finish(s, notify.Failed, n)
+			k.must(s.Replay(k.ctx, "c", n))
+		}},
+	} {
+		s := k.store()
+		k.accept(s, k.sending("c", names("u", 4)...))
+		numbers := numbersOf(k.claim(s, "w", 10))
+		k.finish(s, notify.Delivered, numbers[3])
+		again.wait(s, numbers[1])
+		k.equal(again.name, numbersOf(k.claim(s, "other", 10)), numbers[1:2])
+		again.wait(s, numbers[0])
+		k.equal(again.name+", another of the same lease", numbersOf(k.claim(s, "other", 10)), numbers[:1])
+		k.equal(again.name+": the rest stays leased", len(k.claim(s, "other", 10)), 0)
+		k.finish(s, notify.Delivered, numbers...)
+	}
+}
+
 func testNextDue(k *kit) {
 	s := k.store()
 	next := func(what string, want time.Time, some bool) {

@@ -81,6 +81,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"FinishTogether", testFinishTogether},
 		{"Retry", testRetry},
 		{"Replay", testReplay},
+		{"WaitsAgain", testWaitsAgain},
 		{"NextDue", testNextDue},
 		{"QueueModel", testQueueModel},
 
