@@ -31,6 +31,8 @@ type certified struct {
 	status    int
 }
 
+func (*certified) Describe() engine.Description { return engine.Description{} }
+
 func (e *certified) List(_ context.Context, wanted engine.Wanted) ([]engine.Instance, error) {
 	return slices.DeleteFunc(slices.Clone(e.instances), func(in engine.Instance) bool { return !wanted.Of(in.Labels) }),
 		nil
