@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/datadir"
@@ -69,7 +70,7 @@ func (p *process) up(o upOptions) error {
 
 // serve runs a server until it is asked to stop; welcome is called when it is
 // ready.
-func (p *process) serve(s background.Service, log *slog.Logger, welcome func()) error {
+func (p *process) serve(s background.Service, log *slog.Logger, welcome func(context.Context)) error {
 	if err := keepDescriptors(); err != nil {
 		log.Warn(err.Error())
 	}
@@ -89,10 +90,8 @@ func (p *process) serve(s background.Service, log *slog.Logger, welcome func()) 
 		}
 		return err
 	}
-	welcome()
-	if err := memlimit.ReleaseCode(); err != nil {
-		log.Debug("pages of the program stay mapped: " + err.Error())
-	}
+	welcome(ctx)
+	defer releaseCode(log)()
 	replaced := make(<-chan struct{})
 	follows, ok := s.(interface {
 		Over() <-chan struct{}
@@ -110,6 +109,21 @@ func (p *process) serve(s background.Service, log *slog.Logger, welcome func()) 
 		s.Stop()
 		return follows.Err()
 	}
+}
+
+// releaseAgain is when the code that only the first seconds of a server need is released, too.
+const releaseAgain = 5 * time.Second
+
+// releaseCode releases the pages of the program, now and once more, unless stop is called before.
+func releaseCode(log *slog.Logger) (stop func()) {
+	release := func() {
+		if err := memlimit.ReleaseCode(); err != nil {
+			log.Debug("pages of the program stay mapped: " + err.Error())
+		}
+	}
+	release()
+	again := background.AfterFunc("release code", releaseAgain, release)
+	return func() { again.Stop() }
 }
 
 // untilAsked returns a context that is canceled by the first signal to stop. The

@@ -1,6 +1,8 @@
 package routing
 
 import (
+	"cmp"
+	"slices"
 	"unique"
 
 	"ingot/internal/base/fault"
@@ -40,7 +42,11 @@ func (p *page) read(tx platform.Tx) error {
 		return err
 	}
 	of := p.belonging()
-	destinations, _, err := tx.Destinations().List(of)
+	wanted := of
+	if p.all {
+		wanted.Only = []string{"guid", "created_at", "route_guid", "app_guid", "process_type", "port", "weight", "protocol"}
+	}
+	destinations, _, err := tx.Destinations().List(wanted)
 	if err != nil {
 		return err
 	}
@@ -51,16 +57,29 @@ func (p *page) read(tx platform.Tx) error {
 			d.RouteGUID, d.AppGUID = m.route.GUID, unique.Make(d.AppGUID).Value()
 			d.ProcessType, d.Protocol = unique.Make(d.ProcessType).Value(), unique.Make(d.Protocol).Value()
 			m.destinations = append(m.destinations, d)
+			if n := len(m.destinations); p.all && n > 1 && before(d, m.destinations[n-2]) {
+				slices.SortFunc(m.destinations, func(a, b *platform.Destination) int {
+					if before(a, b) {
+						return -1
+					}
+					return 1
+				})
+			}
 		}
 	}
 	return p.readServices(tx, of)
+}
+
+// before is the order of lists: by creation.
+func before(a, b *platform.Destination) bool {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.GUID, b.GUID)) < 0
 }
 
 // query selects the routes.
 func (p *page) query() platform.Query {
 	switch {
 	case p.all:
-		return platform.Query{}
+		return platform.Query{Only: []string{"guid", "domain_guid", "host", "path", "port", "options"}}
 	case p.guids != nil:
 		return platform.Query{Where: []platform.Cond{platform.InStrings("guid", p.guids)}}
 	}
