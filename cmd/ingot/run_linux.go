@@ -81,8 +81,11 @@ func (p *process) serve(s background.Service, log *slog.Logger, welcome func(con
 	})
 	ctx, stop := p.untilAsked(log)
 	defer stop()
+	started := func() {}
 	if p.getenv("GOMEMLIMIT") == "" && p.getenv("GOGC") == "" {
-		defer memlimit.Keep(memlimit.Server)()
+		var end func()
+		started, end = memlimit.Keep(memlimit.Server)
+		defer end()
 	}
 	if err := s.Start(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -90,6 +93,7 @@ func (p *process) serve(s background.Service, log *slog.Logger, welcome func(con
 		}
 		return err
 	}
+	started()
 	welcome(ctx)
 	defer releaseCode(log)()
 	replaced := make(<-chan struct{})

@@ -53,6 +53,15 @@ func (s *System) beginUsers(ctx context.Context, secrets *datadir.Secrets, d *db
 	return f, nil
 }
 
+// needed waits for the end where the next steps need the users: for the demo, and after a first start, when they are
+// only looked up.
+func (f *firstUsers) needed(ctx context.Context, demo bool) error {
+	if f.first && !demo {
+		return nil
+	}
+	return f.wait(ctx)
+}
+
 // wait waits for the end.
 func (f *firstUsers) wait(ctx context.Context) error {
 	select {

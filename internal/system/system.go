@@ -153,6 +153,9 @@ func (s *System) start(ctx context.Context) error {
 	}
 	s.generated.Store(&secrets.Generated)
 	b.health.Ready(partSecrets, nil)
+	if beside.users, err = s.beginUsers(ctx, secrets, database); err != nil {
+		return err
+	}
 	r, err := s.startServices(ctx, b, dir, secrets, database, servers, &beside)
 	if err != nil {
 		return err
@@ -310,18 +313,9 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 	if err != nil {
 		return nil, err
 	}
-	if beside.users, err = s.beginUsers(ctx, secrets, d); err != nil {
-		return nil, err
-	}
 	r, err := s.openRuntime(ctx, b, dir, d, servers, trusted, beside.engine)
-	if err != nil {
+	if err := errors.Join(err, beside.users.needed(ctx, s.config.Demo)); err != nil {
 		return nil, err
-	}
-	// Without a first start, the users are there and only looked up.
-	if !beside.users.first || s.config.Demo {
-		if err := beside.users.wait(ctx); err != nil {
-			return nil, err
-		}
 	}
 	for _, c := range []prometheus.Collector{logs.Metrics{Store: r.logs}, r.Drains, r.proxy,
 		installation.Metrics{Database: d, Last: s.lastBackup}} {

@@ -61,7 +61,8 @@ func Load(parts ...Files) *Templates {
 	for name, text := range content {
 		b := []byte(text)
 		sum := sha256.Sum256(b)
-		t.assets[name] = asset{hash: hex.EncodeToString(sum[:6]), plain: b, zip: sync.OnceValue(func() []byte { return zipped(b) })}
+		t.assets[name] = asset{hash: hex.EncodeToString(sum[:6]), plain: b,
+			zip: sync.OnceValue(func() []byte { return zipped(b) })}
 	}
 	return t
 }

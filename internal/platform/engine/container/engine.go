@@ -209,10 +209,8 @@ func adopt(ctx context.Context, o Options) (_ *Engine, err error) {
 	}
 	// Other users must be able to pass, because a container resolves its root path as its
 	// own user.
-	for _, dir := range []string{e.run, filepath.Join(e.run, "i")} {
-		if err := os.MkdirAll(dir, 0o711); err != nil && !o.Leaving {
-			return nil, err
-		}
+	if err := os.MkdirAll(filepath.Join(e.run, "i"), 0o711); err != nil && !o.Leaving {
+		return nil, err
 	}
 	e.init, e.host = initPath, &hostFiles{root: filepath.Join(e.run, "root"), etc: "/etc"}
 	if program, err := findRunc(o.Runc); err == nil { // able says what is wrong

@@ -112,8 +112,8 @@ func (p *plainBuild) procfile() (text []byte, known bool, err error) {
 		if err != nil {
 			return nil, false, nil //nolint:nilerr // the same
 		}
-		text, err = io.ReadAll(io.LimitReader(body, maxProcfile))
-		if errors.Join(err, body.Close()) != nil {
+		text, err = io.ReadAll(io.LimitReader(body, maxProcfile+1))
+		if errors.Join(err, body.Close()) != nil || len(text) > maxProcfile {
 			return nil, false, nil
 		}
 		if text == nil {
