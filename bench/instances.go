@@ -34,7 +34,7 @@ func measureInstances(ctx context.Context, r *Report) (err error) {
 	}
 	rounds, idle := 10, 10*time.Second
 	if r.Short {
-		rounds, idle = 2, 2*time.Second
+		rounds, idle = 2, 7*time.Second // ingot-init returns memory after 5 s
 	}
 	program, err := r.demoApp(ctx)
 	if err != nil {

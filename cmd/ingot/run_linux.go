@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"ingot/internal/base/background"
@@ -115,7 +116,7 @@ func (p *process) serve(s background.Service, log *slog.Logger, welcome func(con
 	}
 }
 
-// releaseAgain is when the code that only the first seconds of a server need is released, too.
+// releaseAgain is when memory and code that only the first seconds of a server need are released, too.
 const releaseAgain = 5 * time.Second
 
 // releaseCode releases the pages of the program, now and once more, unless stop is called before.
@@ -126,7 +127,10 @@ func releaseCode(log *slog.Logger) (stop func()) {
 		}
 	}
 	release()
-	again := background.AfterFunc("release code", releaseAgain, release)
+	again := background.AfterFunc("release memory", releaseAgain, func() {
+		debug.FreeOSMemory() // what the start has left; it runs code, too
+		release()
+	})
 	return func() { again.Stop() }
 }
 
