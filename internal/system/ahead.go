@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"ingot/internal/auth/authdb"
 	"ingot/internal/base/background"
@@ -22,16 +23,17 @@ type ahead struct {
 }
 
 // firstUsers is the creation of the first users, clients and keys of the built-in authorization server. On a first
-// start only its own requests wait for it.
+// start it begins when it is needed: by the first request to that server, or when everything else is ready.
 type firstUsers struct {
+	begin func()        // begins it, once
 	done  chan struct{} // closed when it has ended
 	err   error         // then
 	first bool
 }
 
-// beginUsers creates the first users and clients beside the steps that follow.
+// beginUsers creates the first users and clients beside the steps that follow, or later on a first start.
 func (s *System) beginUsers(ctx context.Context, secrets *datadir.Secrets, d *db.DB) (*firstUsers, error) {
-	f := &firstUsers{done: make(chan struct{})}
+	f := &firstUsers{begin: func() {}, done: make(chan struct{})}
 	if s.config.AuthURL != "" {
 		close(f.done)
 		return f, nil
@@ -42,14 +44,20 @@ func (s *System) beginUsers(ctx context.Context, secrets *datadir.Secrets, d *db
 	}
 	f.first = len(keys) == 0
 	working, cancel := context.WithCancel(ctx)
-	background.Go("first users", func() {
-		defer close(f.done)
-		f.err = background.Do("first users", func() error { return s.createUsers(working, secrets, d) })
+	f.begin = sync.OnceFunc(func() {
+		background.Go("first users", func() {
+			defer close(f.done)
+			f.err = background.Do("first users", func() error { return s.createUsers(working, secrets, d) })
+		})
 	})
 	s.steps.Later(func() { // before the database is closed
 		cancel()
+		f.begin() // so that it ends
 		<-f.done
 	})
+	if !f.first {
+		f.begin()
+	}
 	return f, nil
 }
 
@@ -64,6 +72,7 @@ func (f *firstUsers) needed(ctx context.Context, demo bool) error {
 
 // wait waits for the end.
 func (f *firstUsers) wait(ctx context.Context) error {
+	f.begin()
 	select {
 	case <-f.done:
 		return f.err

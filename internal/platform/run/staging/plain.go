@@ -174,7 +174,7 @@ func addTree(out *tar.Writer, root string) error {
 			h.Typeflag, h.Name, h.Mode = tar.TypeDir, rel+"/", 0o755
 			return out.WriteHeader(h)
 		}
-		text, err := os.ReadFile(name)
+		text, err := os.ReadFile(name) //nolint:gosec // written by this process, in a directory that only it can enter
 		if err != nil {
 			return err
 		}
