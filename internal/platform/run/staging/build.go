@@ -121,7 +121,8 @@ func (b *build) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if skip && len(packs) == 1 && packs[0].Bundled && packs[0].Name == buildpacks.Binary {
+	// Only the engine knows whether a segment has machines.
+	if skip && len(packs) == 1 && packs[0].Bundled && packs[0].Name == buildpacks.Binary && req.Segment == "" {
 		if b.plain, err = b.newPlain(ctx, packs[0].Buildpack); b.plain != nil || err != nil {
 			return err
 		}

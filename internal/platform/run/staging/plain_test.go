@@ -126,7 +126,8 @@ type brokenEngine struct{ engine.Engine }
 
 func (brokenEngine) Start(context.Context, engine.Spec) error { return errors.New("no instance") }
 
-// What the builder has to look at is left to it: a Procfile that is none, or not a file.
+// What the builder has to look at is left to it: a Procfile that is none, or not a file; and a segment
+// to the engine.
 func TestPlainIsLeftToTheBuilder(t *testing.T) {
 	t.Parallel()
 	app := map[string]string{"app": "#!/bin/sh\n"}
@@ -135,6 +136,7 @@ func TestPlainIsLeftToTheBuilder(t *testing.T) {
 		"link":      {"@Procfile": "app"},
 		"directory": {"Procfile/web": "x"},
 		"large":     {"Procfile": "web: " + strings.Repeat("x", 2<<20)},
+		"segment":   {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,6 +144,9 @@ func TestPlainIsLeftToTheBuilder(t *testing.T) {
 			files := maps.Clone(app)
 			maps.Copy(files, odd)
 			req, log := w.request(files, buildpacks.Binary)
+			if name == "segment" {
+				req.Segment = "gpu"
+			}
 			if _, err := w.Stage(t.Context(), req); err == nil || !strings.Contains(log.String(), "staging instance") {
 				t.Errorf("error is %v, want that of an instance\n%s", err, log)
 			}
