@@ -16,7 +16,7 @@ var memorySection = Section{
 
 // memoryGoal is the maximum resident memory of an idle server, in MB of a million
 // bytes.
-const memoryGoal = 60
+const memoryGoal = 40
 
 // burst is the number of requests; one in loginsEvery is a login, whose password
 // verification needs 19 MiB for a moment.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -91,7 +92,7 @@ func (p *process) notifications(o notificationsOptions) error {
 	if err != nil {
 		return &usageError{err.Error(), "notifications"}
 	}
-	return p.serve(s, c.Log, func() {
+	return p.serve(s, c.Log, func(context.Context) {
 		e := s.Endpoints()
 		fmt.Fprintf(p.out, "Ingot %s, the notification service, is ready.\n\n", version.Version)
 		rows := [][2]string{

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -65,8 +66,8 @@ func (p *process) succeed(c system.Config, replace bool) error {
 			c.Log.Warn(err.Error())
 		}
 	}
-	return p.serve(s, c.Log, func() {
-		p.welcome(s.Current(), c)
+	return p.serve(s, c.Log, func(ctx context.Context) {
 		tell(manager.Ready("serving " + s.Current().Endpoints().API))
+		p.welcome(ctx, s.Current(), c)
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
+	"time"
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/datadir"
@@ -69,7 +71,7 @@ func (p *process) up(o upOptions) error {
 
 // serve runs a server until it is asked to stop; welcome is called when it is
 // ready.
-func (p *process) serve(s background.Service, log *slog.Logger, welcome func()) error {
+func (p *process) serve(s background.Service, log *slog.Logger, welcome func(context.Context)) error {
 	if err := keepDescriptors(); err != nil {
 		log.Warn(err.Error())
 	}
@@ -80,8 +82,11 @@ func (p *process) serve(s background.Service, log *slog.Logger, welcome func()) 
 	})
 	ctx, stop := p.untilAsked(log)
 	defer stop()
+	started := func() {}
 	if p.getenv("GOMEMLIMIT") == "" && p.getenv("GOGC") == "" {
-		defer memlimit.Keep(memlimit.Server)()
+		var end func()
+		started, end = memlimit.Keep(memlimit.Server)
+		defer end()
 	}
 	if err := s.Start(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -89,10 +94,9 @@ func (p *process) serve(s background.Service, log *slog.Logger, welcome func()) 
 		}
 		return err
 	}
-	welcome()
-	if err := memlimit.ReleaseCode(); err != nil {
-		log.Debug("pages of the program stay mapped: " + err.Error())
-	}
+	started()
+	welcome(ctx)
+	defer releaseCode(log)()
 	replaced := make(<-chan struct{})
 	follows, ok := s.(interface {
 		Over() <-chan struct{}
@@ -110,6 +114,24 @@ func (p *process) serve(s background.Service, log *slog.Logger, welcome func()) 
 		s.Stop()
 		return follows.Err()
 	}
+}
+
+// releaseAgain is when memory and code that only the first seconds of a server need are released, too.
+const releaseAgain = 5 * time.Second
+
+// releaseCode releases the pages of the program, now and once more, unless stop is called before.
+func releaseCode(log *slog.Logger) (stop func()) {
+	release := func() {
+		if err := memlimit.ReleaseCode(); err != nil {
+			log.Debug("pages of the program stay mapped: " + err.Error())
+		}
+	}
+	release()
+	again := background.AfterFunc("release memory", releaseAgain, func() {
+		debug.FreeOSMemory() // what the start has left; it runs code, too
+		release()
+	})
+	return func() { again.Stop() }
 }
 
 // untilAsked returns a context that is canceled by the first signal to stop. The

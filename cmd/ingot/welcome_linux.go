@@ -21,7 +21,7 @@ import (
 )
 
 // welcome shows the addresses of the server and what to do next.
-func (p *process) welcome(s *system.System, c system.Config) {
+func (p *process) welcome(ctx context.Context, s *system.System, c system.Config) {
 	e := s.Endpoints()
 	fmt.Fprintf(p.out, "Ingot %s is ready.\n\n", version.Version)
 	api, auth := e.API, e.Auth
@@ -41,7 +41,7 @@ func (p *process) welcome(s *system.System, c system.Config) {
 		{"Admin", e.Admin + " (health, metrics, profiling)"},
 		{"Data directory", e.DataDir},
 		{"Database", s.Database()},
-		{"Apps", scheme + "://NAME.apps." + c.Domain + port(api) + ", " + engineText(s.Engine())},
+		{"Apps", scheme + "://NAME.apps." + c.Domain + port(api) + ", " + engineText(s.Engine(ctx))},
 	}
 	p.table(append(rows, mailRows(c.MailConfig, e)...))
 	if fresh := s.Generated(); fresh != (datadir.Generated{}) {

@@ -22,6 +22,9 @@ const (
 // minutes, in a browser on this machine. to is the page to show afterwards, a path. It
 // returns ErrNotFound if there is no such user or it may not log in.
 func (s *Server) LoginLink(ctx context.Context, to string) (string, error) {
+	if err := s.first.await(ctx); err != nil {
+		return "", err
+	}
 	u, err := s.store.UserByName(ctx, "admin", OriginUAA)
 	if err != nil {
 		return "", err

@@ -156,7 +156,7 @@ func (s *Server) parseRefresh(ctx context.Context, raw string) (*refreshClaims, 
 	if err != nil || len(parsed.Headers) != 1 {
 		return nil, bad
 	}
-	key, err := s.keys.Key(ctx, parsed.Headers[0].KeyID)
+	key, err := s.first.Key(ctx, parsed.Headers[0].KeyID)
 	if errors.Is(err, token.ErrUnknownKey) {
 		return nil, bad
 	}

@@ -40,7 +40,9 @@ type Options struct {
 	// Proxies are the trusted proxies in front of the server. The client address
 	// in their headers is used to limit logins.
 	Proxies web.Proxies
-	Now     func() time.Time
+	// First waits until Bootstrap has ended, on a first start; requests wait with it. nil means that it has.
+	First func(context.Context) error
+	Now   func() time.Time
 }
 
 // Server is the authorization server.
@@ -53,6 +55,7 @@ type Server struct {
 	now           func() time.Time
 
 	keys     *keyring
+	first    *first
 	hash     *hasher
 	guard    *secretGuard
 	revoked  *revocations
@@ -99,6 +102,7 @@ func New(o Options) (*Server, error) {
 			Name: "ingot_auth_tokens_issued_total", Help: "Access tokens issued, by grant.",
 		}, []string{"grant"}),
 	}
+	s.first = &first{wait: o.First, keys: s.keys}
 	s.guard = newSecretGuard(o.Limits, o.Now, s.hash)
 	if o.Servers != nil {
 		s.guard.rows, s.guard.servers, s.limits.servers = &failureRows{o.Store}, o.Servers, o.Servers
@@ -106,7 +110,7 @@ func New(o Options) (*Server, error) {
 	if o.Registry != nil {
 		o.Registry.MustRegister(s.minted)
 	}
-	s.verifier = token.NewVerifier(token.Options{Issuer: s.issuer, Keys: s.keys, Revoked: s.revoked.covers, Now: o.Now})
+	s.verifier = token.NewVerifier(token.Options{Issuer: s.issuer, Keys: s.first, Revoked: s.revoked.covers, Now: o.Now})
 	parts := []background.Service{background.Every(10*time.Minute, s.purge)}
 	if o.Shared {
 		parts = append(parts, background.Every(sharedInterval, s.refreshShared))
@@ -121,8 +125,10 @@ const sharedInterval = 2 * time.Second
 // Start loads keys and revocations and begins the background work.
 func (s *Server) Start(ctx context.Context) error {
 	return s.part.Launch(ctx, func(context.Context, func(func())) error {
-		if err := s.keys.load(ctx); err != nil {
-			return err
+		if s.first.wait == nil {
+			if err := s.keys.load(ctx); err != nil {
+				return err
+			}
 		}
 		if err := s.revoked.load(ctx); err != nil {
 			return err
@@ -150,14 +156,18 @@ func (s *Server) purge(ctx context.Context) {
 
 // refreshShared loads changes that other server processes made.
 func (s *Server) refreshShared(ctx context.Context) {
-	if err := errors.Join(s.revoked.load(ctx), s.keys.load(ctx)); err != nil && ctx.Err() == nil {
+	err := s.first.await(ctx)
+	if err == nil {
+		err = errors.Join(s.revoked.load(ctx), s.keys.load(ctx))
+	}
+	if err != nil && ctx.Err() == nil {
 		s.log.WarnContext(ctx, "reload keys and revocations failed", "error", err)
 	}
 }
 
 // Routes registers every endpoint with its authorization decision.
 func (s *Server) Routes(m *web.Mux) {
-	g := m.Group("auth", web.FormatOAuth, s.verifier)
+	g := m.Group("auth", web.FormatOAuth, s.verifier).Refusing(s.first.awaitRequest)
 	const (
 		anyone = "part of the login protocol"
 		client = "client credentials, checked by the handler"

@@ -105,6 +105,9 @@ type Query struct {
 	// WithoutSecrets leaves encrypted fields empty. Such a result must not be
 	// passed to Update.
 	WithoutSecrets bool
+	// Only lists the columns to read, for lists of everything; the other fields stay empty, and the order is any.
+	// Such a result must not be passed to Update.
+	Only []string
 }
 
 // Reader is the user a list is for. What a user can see follows from their roles,

@@ -26,37 +26,35 @@ const protectInterval = 15 * time.Second
 
 // onKubernetes returns the options of the Kubernetes engine. The authority of the agents
 // and the key of the installation are in the database, for all servers.
-func (r *runtime) onKubernetes(c Config) func(context.Context) (kubernetes.Options, error) {
-	return func(ctx context.Context) (kubernetes.Options, error) {
-		o := kubernetes.Options{Config: c.Kubernetes, Log: c.Log, Displaced: func(id, reason string) {
-			if apps := r.replacing.Load(); apps != nil { // else it learns that when it adopts the instance
-				apps.Displaced(id, reason)
-				r.Tasks.Displaced(id, reason)
-			}
-		}}
+func (r *runtime) onKubernetes(ctx context.Context, c Config) (kubernetes.Options, error) {
+	o := kubernetes.Options{Config: c.Kubernetes, Log: c.Log, Displaced: func(id, reason string) {
+		if apps := r.replacing.Load(); apps != nil { // else it learns that when it adopts the instance
+			apps.Displaced(id, reason)
+			r.Tasks.Displaced(id, reason)
+		}
+	}}
+	stored, err := agentkeys.Load(ctx, r.store)
+	if err != nil {
+		return o, err
+	}
+	all, err := stored.Parse()
+	if err != nil {
+		return o, err
+	}
+	o.Install, o.Authority, o.Key, o.Older = stored.Install, all[0].Authority, all[0].Key, all[1:]
+	o.Reload = func(ctx context.Context) ([]agent.Keys, error) {
 		stored, err := agentkeys.Load(ctx, r.store)
 		if err != nil {
-			return o, err
+			return nil, err
 		}
-		all, err := stored.Parse()
-		if err != nil {
-			return o, err
-		}
-		o.Install, o.Authority, o.Key, o.Older = stored.Install, all[0].Authority, all[0].Key, all[1:]
-		o.Reload = func(ctx context.Context) ([]agent.Keys, error) {
-			stored, err := agentkeys.Load(ctx, r.store)
-			if err != nil {
-				return nil, err
-			}
-			return stored.Parse()
-		}
-		name, _ := os.Hostname() // only for logs of agents
-		o.Server = cmp.Or(name, "ingot")
-		if c.seams.kubernetes != nil {
-			c.seams.kubernetes(&o)
-		}
-		return o, nil
+		return stored.Parse()
 	}
+	name, _ := os.Hostname() // only for logs of agents
+	o.Server = cmp.Or(name, "ingot")
+	if c.seams.kubernetes != nil {
+		c.seams.kubernetes(&o)
+	}
+	return o, nil
 }
 
 // protect keeps a drain of several nodes from stopping several instances of a process at

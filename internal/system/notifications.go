@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -38,6 +39,7 @@ import (
 	"ingot/internal/server/diskspace"
 	"ingot/internal/server/health"
 	"ingot/internal/server/roots"
+	"ingot/internal/server/steps"
 )
 
 // MailConfig is how notifications are sent.
@@ -73,6 +75,9 @@ const (
 	DefaultMessagesKept = 7 * 24 * time.Hour
 	DefaultQueueLimit   = 5_000_000
 )
+
+// notificationsDir in the data directory belongs to the service.
+const notificationsDir = "notifications"
 
 // notificationAudiences are the audiences of tokens for the notification service:
 // a UAA derives them from the scopes.
@@ -275,11 +280,11 @@ func (n *notifications) mountMailbox(admin *web.Mux) {
 // openNotifications opens the service as a part of the server. It calls the
 // platform and the authorization server over HTTP, as if they were elsewhere.
 func (s *System) openNotifications(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets,
-	client *http.Client, r *runtime, trusted *roots.Roots) (*notifications, error) {
+	client *http.Client, r *runtime, trusted *roots.Roots, database *steps.Ahead[*db.DB]) (*notifications, error) {
 	c := s.config
-	_, n, err := s.openMailing(ctx, databases.NotificationsURL(c.DatabaseURL, c.DataDir), secrets.Keys,
+	_, n, err := s.openMailing(ctx, database,
 		notificationsOptions{
-			MailConfig: c.MailConfig, Dir: dir.File("notifications"), Disk: b.disk, PlatformURL: b.endpoints.API,
+			MailConfig: c.MailConfig, Dir: dir.File(notificationsDir), Disk: b.disk, PlatformURL: b.endpoints.API,
 			Routes: r.routes, Domain: c.Domain, Registry: b.registry, Databases: b.databases, Tracer: b.tracer, Log: c.Log,
 			seams: c.seams, Lead: r.cluster.Lead, Servers: r.cluster.Servers, TLS: trusted.TLS(),
 			UAA: uaaclient.New(uaaclient.Options{
@@ -290,18 +295,33 @@ func (s *System) openNotifications(ctx context.Context, b *frontend, dir *datadi
 	return n, err
 }
 
-// openMailing opens the service and its database. listening is the URL of the
-// service if the operator has set none.
-func (s *server) openMailing(ctx context.Context, databaseURL string, keys *seal.Keyring, o notificationsOptions,
+// beginMailing opens the database of the service and migrates it, beside the platform's.
+func (s *server) beginMailing(ctx context.Context, databaseURL, dir string, keys *seal.Keyring,
+	metrics *databases.Metrics, log *slog.Logger) *steps.Ahead[*db.DB] {
+	return steps.Begin(ctx, &s.steps, "notifications database", func(ctx context.Context) (*db.DB, error) {
+		if err := databases.NotLost(databaseURL, filepath.Join(dir, "owner")); err != nil {
+			return nil, err
+		}
+		d, err := db.Open(ctx, db.Options{URL: databaseURL, Keys: keys, Log: log,
+			Observe: metrics.Observe(databases.Notifications)})
+		if err != nil {
+			return nil, err
+		}
+		if err := d.Migrate(ctx, notifydb.Migrations(d.Dialect())); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		return d, nil
+	}, func(d *db.DB) { _ = d.Close() })
+}
+
+// openMailing opens the service. listening is its URL if the operator has set none.
+func (s *server) openMailing(ctx context.Context, database *steps.Ahead[*db.DB], o notificationsOptions,
 	listening string) (*db.DB, *notifications, error) {
-	if err := databases.NotLost(databaseURL, filepath.Join(o.Dir, "owner")); err != nil {
-		return nil, nil, err
-	}
-	d, err := s.steps.OpenDB(ctx, db.Options{URL: databaseURL, Keys: keys, Log: o.Log,
-		Observe: o.Databases.Observe(databases.Notifications)})
+	d, err := database.Join()
 	if err != nil {
 		return nil, nil, err
 	}
+	s.steps.KeepDB(d, o.Log)
 	o.Databases.Add(databases.Notifications, d)
 	o.DB = d
 	o.NotificationsURL = cmp.Or(o.NotificationsURL, listening)

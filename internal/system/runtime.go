@@ -113,7 +113,7 @@ const minHealthyTime = 3 * time.Second
 // openRuntime opens the stores and the engine and connects the parts, without
 // starting them.
 func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir, d *db.DB, servers *cluster.Cluster,
-	trusted *roots.Roots) (*runtime, error) {
+	trusted *roots.Roots, apps *openingEngine) (*runtime, error) {
 	c, e, diskSize := s.config, b.endpoints, b.disk.Size()
 	r := &runtime{
 		Signals: signals.Signals{Bus: servers, Log: c.Log}, cluster: servers, store: platformdb.New(d),
@@ -139,10 +139,7 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	if r.Drains, err = openDrains(r, dir, c, trusted); err != nil {
 		return nil, err
 	}
-	if r.engine, r.sftp, err = choice.Open(ctx, c.Engine, choice.Options{
-		Dir: dir, Programs: c.Programs, Overcommit: c.MemoryOvercommit, Kubernetes: r.onKubernetes(c), NotRoot: c.NotRoot,
-		Log: c.Log,
-	}); err != nil {
+	if r.engine, r.sftp, err = apps.join(r); err != nil {
 		return nil, err
 	}
 	r.platform.NoMemberLimits = r.engine.Describe().NoMemberLimits

@@ -151,8 +151,10 @@ func (s *Standalone) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	database, n, err := s.openMailing(ctx, c.DatabaseURL, keys, notificationsOptions{
-		MailConfig: c.MailConfig, Dir: dir.File("notifications"), Disk: disk, PlatformURL: c.PlatformURL, Domain: c.Domain,
+	own := dir.File(notificationsDir)
+	database, n, err := s.openMailing(ctx, s.beginMailing(ctx, c.DatabaseURL, own, keys, b.databases,
+		c.Log), notificationsOptions{
+		MailConfig: c.MailConfig, Dir: own, Disk: disk, PlatformURL: c.PlatformURL, Domain: c.Domain,
 		Registry: b.registry, Databases: b.databases, Tracer: b.tracer, Log: c.Log, TLS: trusted.TLS(),
 		UAA: uaaclient.New(uaaclient.Options{BaseURL: c.AuthURL, ClientID: c.ClientID, Secret: c.ClientSecret, HTTP: client}),
 	}, b.endpoints.Notifications)

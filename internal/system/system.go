@@ -69,7 +69,7 @@ type System struct {
 	server
 	calls     safedial.OwnCalls
 	generated atomic.Pointer[datadir.Generated]
-	engine    atomic.Pointer[engine.Description]
+	engine    atomic.Pointer[engine.Engine]
 	first     atomic.Pointer[FirstSpace]
 	handover  handoverState
 	// linkServer is the built-in authorization server of a server on loopback.
@@ -100,10 +100,10 @@ func (s *System) Generated() datadir.Generated {
 	return datadir.Generated{}
 }
 
-// Engine describes the engine that runs apps.
-func (s *System) Engine() engine.Description {
-	if d := s.engine.Load(); d != nil {
-		return *d
+// Engine describes the engine that runs apps, once it was tried.
+func (s *System) Engine(ctx context.Context) engine.Description {
+	if e := s.engine.Load(); e != nil {
+		return choice.Describe(ctx, *e)
 	}
 	return engine.Description{}
 }
@@ -134,11 +134,12 @@ func (s *System) start(ctx context.Context) error {
 	}
 	b.useDisk(disk)
 	s.steps.Later(disk.Restock)
+	beside := ahead{engine: s.beginEngine(ctx, dir)}
 	keys, err := dir.Keys(c.EncryptionKey, c.DatabaseURL, c.Log)
 	if err != nil {
 		return err
 	}
-	database, servers, err := s.openDatabase(ctx, b, dir, keys)
+	database, servers, err := s.openDatabase(ctx, b, dir, keys, &beside)
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,10 @@ func (s *System) start(ctx context.Context) error {
 	}
 	s.generated.Store(&secrets.Generated)
 	b.health.Ready(partSecrets, nil)
-	r, err := s.startServices(ctx, b, dir, secrets, database, servers)
+	if beside.users, err = s.beginUsers(ctx, secrets, database); err != nil {
+		return err
+	}
+	r, err := s.startServices(ctx, b, dir, secrets, database, servers, &beside)
 	if err != nil {
 		return err
 	}
@@ -168,6 +172,9 @@ func (s *System) start(ctx context.Context) error {
 	}
 	s.handover.runtime = r
 	if err := s.serveForwarded(ctx, b, r); err != nil {
+		return err
+	}
+	if err := beside.users.wait(ctx); err != nil {
 		return err
 	}
 	c.Log.Info("ready", "api", b.endpoints.API, "data_dir", c.DataDir)
@@ -265,7 +272,7 @@ func (s *server) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, ad
 }
 
 func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir,
-	keys *seal.Keyring) (*db.DB, *cluster.Cluster, error) {
+	keys *seal.Keyring, beside *ahead) (*db.DB, *cluster.Cluster, error) {
 	if err := databases.NotLost(s.config.DatabaseURL, dir.File(alerts.PositionFile)); err != nil {
 		return nil, nil, err
 	}
@@ -280,6 +287,8 @@ func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir
 	if err != nil {
 		return nil, nil, err
 	}
+	beside.mail = s.beginMailing(ctx, databases.NotificationsURL(s.config.DatabaseURL, s.config.DataDir),
+		dir.File(notificationsDir), keys, b.databases, s.config.Log)
 	for _, m := range []db.Migrations{authdb.Migrations, platformdb.Migrations, consoledb.Migrations} {
 		if err := d.Migrate(ctx, m); err != nil {
 			return nil, nil, err
@@ -299,15 +308,13 @@ func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir
 }
 
 func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, d *db.DB,
-	servers *cluster.Cluster) (*runtime, error) {
+	servers *cluster.Cluster, beside *ahead) (*runtime, error) {
 	trusted, client, err := s.outgoing(s.config.MailConfig)
 	if err != nil {
 		return nil, err
 	}
-	// The first secrets are hashed while the engine runs a trial container.
-	first := background.Async("first users", func() error { return s.firstUsers(ctx, secrets, d) })
-	r, err := s.openRuntime(ctx, b, dir, d, servers, trusted)
-	if err := errors.Join(<-first, err); err != nil {
+	r, err := s.openRuntime(ctx, b, dir, d, servers, trusted, beside.engine)
+	if err := errors.Join(err, beside.users.needed(ctx, s.config.Demo)); err != nil {
 		return nil, err
 	}
 	for _, c := range []prometheus.Collector{logs.Metrics{Store: r.logs}, r.Drains, r.proxy,
@@ -321,7 +328,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 	if err := r.store.Update(ctx, r.ensureDefaults); err != nil {
 		return nil, fmt.Errorf("first stack, domain and buildpacks: %w", err)
 	}
-	n, err := s.openNotifications(ctx, b, dir, secrets, client, r, trusted)
+	n, err := s.openNotifications(ctx, b, dir, secrets, client, r, trusted, beside.mail)
 	if err != nil {
 		return nil, fmt.Errorf("notification service: %w", err)
 	}
@@ -347,7 +354,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 		return nil, err
 	}
 
-	a, err := s.authority(b, d, servers, client, publish)
+	a, err := s.authority(b, d, servers, client, publish, beside.users)
 	if err != nil {
 		return nil, err
 	}
@@ -398,8 +405,7 @@ func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runti
 	if err := s.findFirstSpace(ctx, r); err != nil {
 		return err
 	}
-	description := r.engine.Describe()
-	s.engine.Store(&description)
+	s.engine.Store(&r.engine)
 	b.health.Watch(partApps, func() string { return r.engine.Describe().Held })
 	hosts := r.hasHost
 	b.hosts.Store(&hosts)
@@ -430,11 +436,8 @@ func (s *System) fillDemo(ctx context.Context, d *db.DB, r *runtime) error {
 	return r.store.Update(ctx, func(tx platform.Tx) error { return r.platform.EnsureDemo(tx, admin.ID) })
 }
 
-// firstUsers creates users and clients of the built-in authorization server.
-func (s *System) firstUsers(ctx context.Context, secrets *datadir.Secrets, d *db.DB) error {
-	if s.config.AuthURL != "" {
-		return nil
-	}
+// createUsers creates users and clients of the built-in authorization server.
+func (s *System) createUsers(ctx context.Context, secrets *datadir.Secrets, d *db.DB) error {
 	err := auth.Bootstrap(ctx, authdb.New(d), auth.Secrets{
 		AdminPassword: secrets.AdminPassword, AdminClientSecret: secrets.AdminClientSecret, Components: secrets.Clients,
 		AdminEmail: cmp.Or(s.config.AdminEmail, "admin@"+s.config.Domain),
@@ -447,7 +450,7 @@ func (s *System) firstUsers(ctx context.Context, secrets *datadir.Secrets, d *db
 
 // authority returns the built-in authorization server, or the external one.
 func (s *System) authority(b *frontend, d *db.DB, servers *cluster.Cluster, client *http.Client,
-	publish func(authority)) (authority, error) {
+	publish func(authority), users *firstUsers) (authority, error) {
 	c := s.config
 	if c.AuthURL != "" {
 		var other *external.Server
@@ -468,6 +471,9 @@ func (s *System) authority(b *frontend, d *db.DB, servers *cluster.Cluster, clie
 	}
 	if !servers.Alone() {
 		o.Servers = servers.Servers
+	}
+	if users.first {
+		o.First = users.wait
 	}
 	own, err := auth.New(o)
 	if err != nil {

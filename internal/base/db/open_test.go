@@ -145,6 +145,30 @@ func add(ctx context.Context, d *db.DB) error {
 	})
 }
 
+// A file that was never applied is noticed, even if a newer one was.
+func TestMigrationsAreComplete(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range dbtest.Dialects {
+		t.Run(dialect.String(), func(t *testing.T) {
+			t.Parallel()
+			d := dbtest.Open(t, dbtest.URL(t, dialect))
+			newer := db.Migrations{Name: "counter", Files: fstest.MapFS{
+				"00001_counter.sql": counter.Files.(fstest.MapFS)["00001_counter.sql"],
+				"00003_later.sql":   {Data: []byte("-- +goose Up\nUPDATE counter SET n = n + 10;\n")},
+			}}
+			for range 2 { // the second finds nothing to do
+				if err := d.Migrate(t.Context(), newer); err != nil {
+					t.Fatal(err)
+				}
+			}
+			newer.Files.(fstest.MapFS)["00002_once.sql"] = counter.Files.(fstest.MapFS)["00002_once.sql"]
+			if err := d.Migrate(t.Context(), newer); err == nil || !strings.Contains(err.Error(), "missing") {
+				t.Errorf("a file in between: error is %v, want that it is missing", err)
+			}
+		})
+	}
+}
+
 // Several DBs on one database stand for several server processes: they migrate
 // at once and write at once.
 func TestSeveralProcesses(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/look"
@@ -39,8 +40,9 @@ type Templates struct {
 }
 
 type asset struct {
-	hash       string
-	plain, zip []byte
+	hash  string
+	plain []byte
+	zip   func() []byte // plain, compressed when it is asked for
 }
 
 // Load reads the files of parts. It panics if they cannot be read: they are embedded.
@@ -59,7 +61,8 @@ func Load(parts ...Files) *Templates {
 	for name, text := range content {
 		b := []byte(text)
 		sum := sha256.Sum256(b)
-		t.assets[name] = asset{hash: hex.EncodeToString(sum[:6]), plain: b, zip: zipped(b)}
+		t.assets[name] = asset{hash: hex.EncodeToString(sum[:6]), plain: b,
+			zip: sync.OnceValue(func() []byte { return zipped(b) })}
 	}
 	return t
 }
@@ -105,7 +108,7 @@ func (t *Templates) serveAsset(w http.ResponseWriter, r *http.Request, hash, nam
 	h.Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	h.Set("X-Content-Type-Options", "nosniff")
-	WriteZipped(w, r, http.StatusOK, a.plain, a.zip)
+	WriteZipped(w, r, http.StatusOK, a.plain, a.zip())
 	return nil
 }
 

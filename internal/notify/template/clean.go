@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"strings"
+	"sync"
 
 	"golang.org/x/net/html"
 )
@@ -280,14 +281,20 @@ func (c *cleaner) endHead() {
 	}
 }
 
+const condition = `\[if [ a-zA-Z0-9()!|&.]{1,80}\]`
+
 var (
-	condition = `\[if [ a-zA-Z0-9()!|&.]{1,80}\]`
 	// hidden matches a comment whose content only Outlook shows.
-	hidden = regexp.MustCompile(`(?s)^(<!--` + condition + `>)(.*)(<!\[endif\]-->)$`)
+	hidden = onUse(`(?s)^(<!--` + condition + `>)(.*)(<!\[endif\]-->)$`)
 	// shown matches the comments around content that only Outlook hides.
-	shown = regexp.MustCompile(`^(<!--` + condition + `>\s*<!(-- ?)?-->|<!--` + condition + `><!--\s*-->|<!` + condition +
+	shown = onUse(`^(<!--` + condition + `>\s*<!(-- ?)?-->|<!--` + condition + `><!--\s*-->|<!` + condition +
 		`>|<!--\s*<!\[endif\]-->|<!\[endif\](--)?>)$`)
 )
+
+// onUse compiles an expression when it is needed: those of this package took a tenth of the start of every command.
+func onUse(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
 
 // comment keeps Outlook's conditional comments. It removes others, which are not
 // displayed and could hide something.
@@ -295,11 +302,11 @@ func (c *cleaner) comment(raw string) {
 	if c.skip != "" || c.nested > 0 {
 		return
 	}
-	if shown.MatchString(raw) {
+	if shown().MatchString(raw) {
 		c.out.lit(raw)
 		return
 	}
-	m := hidden.FindStringSubmatch(raw)
+	m := hidden().FindStringSubmatch(raw)
 	if m == nil {
 		return
 	}
@@ -315,10 +322,10 @@ func (c *cleaner) comment(raw string) {
 	c.out.lit(m[3])
 }
 
-var plainDoctype = regexp.MustCompile(`(?i)^<!doctype [a-z0-9"'/.:+\-\s]{1,200}>$`)
+var plainDoctype = onUse(`(?i)^<!doctype [a-z0-9"'/.:+\-\s]{1,200}>$`)
 
 func (c *cleaner) doctype(raw string) {
-	if c.began || c.skip != "" || c.full || !plainDoctype.MatchString(raw) {
+	if c.began || c.skip != "" || c.full || !plainDoctype().MatchString(raw) {
 		return
 	}
 	c.full = true

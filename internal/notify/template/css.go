@@ -1,7 +1,6 @@
 package template
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -11,13 +10,13 @@ import (
 var (
 	// activeCSS matches style sheets that run code in old browsers, which are
 	// still used to read mail.
-	activeCSS = regexp.MustCompile(
+	activeCSS = onUse(
 		`expression\s*\(|-moz-binding|-o-link|(^|[^a-z-])(-ms-)?behaviou?r\s*:|(java|vb|live|ecma)script\s*:|mocha\s*:|<[a-z/?]|<![^-]`)
 	// drawing matches the declaration that enables Outlook's drawings, which is
 	// not a script. It must match a whole declaration, which could have several
 	// addresses.
-	drawing = regexp.MustCompile(`behavior\s*:\s*url\(\s*['"]?#default#vml['"]?\s*\)\s*(!\s*important\s*)?(;|\}|$)`)
-	comment = regexp.MustCompile(`(?s)/\*.*?(\*/|$)`)
+	drawing = onUse(`behavior\s*:\s*url\(\s*['"]?#default#vml['"]?\s*\)\s*(!\s*important\s*)?(;|\}|$)`)
+	comment = onUse(`(?s)/\*.*?(\*/|$)`)
 )
 
 // cleanCSS removes active declarations and rules, and keeps the rest unchanged.
@@ -93,7 +92,7 @@ func cssActive(s string) bool {
 	if !strings.Contains(s, "/*") {
 		return false
 	}
-	plain = unescapeCSS(comment.ReplaceAllString(s, ""))
+	plain = unescapeCSS(comment().ReplaceAllString(s, ""))
 	return plainActive(plain) || plainActive(strings.Map(dropSpace, plain))
 }
 
@@ -119,8 +118,8 @@ func dropSpace(r rune) rune {
 }
 
 func plainActive(s string) bool {
-	s = drawing.ReplaceAllString(s, "")
-	if activeCSS.MatchString(s) {
+	s = drawing().ReplaceAllString(s, "")
+	if activeCSS().MatchString(s) {
 		return true
 	}
 	for {

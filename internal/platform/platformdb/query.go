@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -24,6 +25,9 @@ type statement struct {
 
 // selection is a SELECT of the rows that q selects, in its order.
 func (t *table[T]) selection(d db.Dialect, columns string, q platform.Query) (statement, error) {
+	if len(q.Only) > 0 && len(q.Only) != strings.Count(columns, ",")+1 {
+		return statement{}, fmt.Errorf("%s lack a column of %q", t.plural, q.Only)
+	}
 	s, err := t.matches(d, q)
 	if err != nil {
 		return s, err
@@ -50,12 +54,21 @@ func (t *table[T]) selection(d db.Dialect, columns string, q platform.Query) (st
 	return s, nil
 }
 
-// columnsFor are those that q reads.
-func (t *table[T]) columnsFor(q platform.Query) string {
-	if q.WithoutSecrets {
-		return t.bare
+// columnsFor are those that q reads, and their names.
+func (t *table[T]) columnsFor(q platform.Query) (columns []column[T], list string) {
+	switch {
+	case q.Only != nil:
+		var names []string
+		for _, c := range t.read {
+			if slices.Contains(q.Only, c.name) {
+				columns, names = append(columns, c), append(names, "t."+c.name)
+			}
+		}
+		return columns, strings.Join(names, ", ")
+	case q.WithoutSecrets:
+		return t.read, t.bare
 	}
-	return t.list
+	return t.read, t.list
 }
 
 // skipped is how many rows come before the page.
@@ -73,6 +86,9 @@ func skipped(q platform.Query) int {
 // order is the ORDER BY clause. The guid makes it total, so that pages neither
 // overlap nor leave gaps.
 func (t *table[T]) order(q platform.Query) (string, error) {
+	if q.Only != nil && q.PerPage <= 0 {
+		return "", nil
+	}
 	name, direction := q.Order, ""
 	name = cmp.Or(name, "created_at")
 	f, err := t.field(name)

@@ -20,25 +20,27 @@ type repo[T any] struct {
 func repoOf[T any](x *transaction, t *table[T]) repo[T] { return repo[T]{x.Tx, x.clock, t} }
 
 func (r repo[T]) Get(guid string) (*T, error) {
-	row, err := db.One(r.tx, r.t.scanner(r.tx), "SELECT "+r.t.list+" FROM "+r.t.name+" AS t WHERE t.guid = ?", guid)
+	row, err := db.One(r.tx, scanner(r.tx, r.t.read), "SELECT "+r.t.list+" FROM "+r.t.name+" AS t WHERE t.guid = ?", guid)
 	return one(row, err)
 }
 
 func (r repo[T]) First(q platform.Query) (*T, error) {
 	q.Page, q.PerPage = 1, 1
-	s, err := r.t.selection(r.tx.Dialect(), r.t.columnsFor(q), q)
+	columns, names := r.t.columnsFor(q)
+	s, err := r.t.selection(r.tx.Dialect(), names, q)
 	if err != nil {
 		return nil, err
 	}
-	return one(db.One(r.tx, r.t.scanner(r.tx), s.sql, s.args...))
+	return one(db.One(r.tx, scanner(r.tx, columns), s.sql, s.args...))
 }
 
 func (r repo[T]) List(q platform.Query) (page []*T, total int, err error) {
-	s, err := r.t.selection(r.tx.Dialect(), r.t.columnsFor(q), q)
+	columns, names := r.t.columnsFor(q)
+	s, err := r.t.selection(r.tx.Dialect(), names, q)
 	if err != nil {
 		return nil, 0, err
 	}
-	page, err = db.All(r.tx, r.t.scanner(r.tx), s.sql, s.args...)
+	page, err = db.All(r.tx, scanner(r.tx, columns), s.sql, s.args...)
 	if err != nil {
 		return nil, 0, err
 	}

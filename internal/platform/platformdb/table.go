@@ -118,13 +118,13 @@ func (t *table[T]) values(tx *db.Tx, row *T) ([]any, error) {
 	return values, nil
 }
 
-// scanner returns a function that makes a T of a row with the columns in list.
+// scanner returns a function that makes a T of a row with these columns.
 // It is for one query: all rows share its cells.
-func (t *table[T]) scanner(tx *db.Tx) func(db.Scanner) (*T, error) {
-	cells := make([]cell[T], len(t.read))
-	dest := make([]any, len(t.read))
-	for i := range t.read {
-		cells[i] = cell[T]{tx: tx, column: &t.read[i]}
+func scanner[T any](tx *db.Tx, columns []column[T]) func(db.Scanner) (*T, error) {
+	cells := make([]cell[T], len(columns))
+	dest := make([]any, len(columns))
+	for i := range columns {
+		cells[i] = cell[T]{tx: tx, column: &columns[i]}
 		dest[i] = &cells[i]
 	}
 	return func(s db.Scanner) (*T, error) {

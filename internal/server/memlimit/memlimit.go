@@ -17,20 +17,35 @@ import (
 const Server = 40 << 20
 
 // Keep limits the memory of this process until stop is called. Use it only
-// where the user did not set GOMEMLIMIT or GOGC.
-func Keep(small int64) (stop func()) {
-	k := &keeper{small: small}
+// where the user did not set GOMEMLIMIT or GOGC. Until started is called, the heap is collected only when the limit
+// is reached, and grows to twice its live size then: a start allocates what it keeps.
+func Keep(small int64) (started, stop func()) {
+	k := &keeper{small: small, starting: true}
+	k.percent = debug.SetGCPercent(-1)
 	k.adjust()
 	k.watch()
-	return k.end
+	return k.started, k.end
+}
+
+func (k *keeper) started() {
+	k.mu.Lock()
+	was := k.starting
+	k.starting = false
+	k.mu.Unlock()
+	if was {
+		debug.SetGCPercent(k.percent)
+		k.adjust()
+	}
 }
 
 type keeper struct {
-	small  int64
-	mu     sync.Mutex
-	over   bool
-	stacks int64       // after the last collection
-	next   *time.Timer // of a collection that makes stacks smaller
+	small    int64
+	percent  int // of the collector, before
+	mu       sync.Mutex
+	over     bool
+	starting bool
+	stacks   int64       // after the last collection
+	next     *time.Timer // of a collection that makes stacks smaller
 }
 
 // cycle is unreachable from the start, so that each collection finds it. It is
@@ -55,7 +70,11 @@ func (k *keeper) adjust() bool {
 		return false
 	}
 	u := measure()
-	debug.SetMemoryLimit(limit(k.small, u))
+	most := limit(k.small, u)
+	if k.starting {
+		most = max(most, u.other+2*u.live)
+	}
+	debug.SetMemoryLimit(most)
 	if shrinking(k.small, k.stacks, u.stacks) {
 		if k.next != nil {
 			k.next.Stop()
@@ -77,6 +96,7 @@ func shrinking(small, before, now int64) bool {
 }
 
 func (k *keeper) end() {
+	k.started()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.over = true

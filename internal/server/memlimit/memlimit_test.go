@@ -46,8 +46,14 @@ func TestShrinking(t *testing.T) {
 //nolint:paralleltest // the bound is the process's, so this runs alone
 func TestKeepAdjustsAfterEachCollection(t *testing.T) {
 	const small = 1 << 20 // less than any process has
-	stop := Keep(small)
+	percent := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(percent)
+	started, stop := Keep(small)
 	defer stop()
+	started()
+	if now := debug.SetGCPercent(100); now != 100 {
+		t.Errorf("after the start the heap may grow by %d %%, want 100", now)
+	}
 	before := debug.SetMemoryLimit(-1)
 	if before <= small || before == math.MaxInt64 {
 		t.Fatalf("the bound is %d: not by what is in use", before)

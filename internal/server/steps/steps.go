@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 
 	"ingot/internal/base/background"
@@ -106,10 +107,47 @@ func (s *Stack) OpenDB(ctx context.Context, o db.Options) (*db.DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.KeepDB(d, o.Log)
+	return d, nil
+}
+
+// KeepDB keeps a database open until the steps are undone.
+func (s *Stack) KeepDB(d *db.DB, log *slog.Logger) {
 	s.Later(func() {
 		if err := d.Close(); err != nil {
-			o.Log.Warn("the database did not close cleanly", "error", err)
+			log.Warn("the database did not close cleanly", "error", err)
 		}
 	})
-	return d, nil
+}
+
+// Ahead opens something beside the steps that follow, until Join. It may begin no step itself.
+type Ahead[T any] struct {
+	opened T
+	done   <-chan error
+	joined bool
+}
+
+// Begin starts open. If the steps are undone before Join, open is cancelled, and what it has opened is closed.
+func Begin[T any](ctx context.Context, s *Stack, name string, open func(context.Context) (T, error),
+	closeIt func(T)) *Ahead[T] {
+	ctx, cancel := context.WithCancel(ctx)
+	a := &Ahead[T]{}
+	a.done = background.Async(name, func() (err error) {
+		a.opened, err = open(ctx)
+		return err
+	})
+	s.Later(func() {
+		cancel()
+		if !a.joined && <-a.done == nil {
+			closeIt(a.opened)
+		}
+	})
+	return a
+}
+
+// Join waits for what was opened, which belongs to the caller then.
+func (a *Ahead[T]) Join() (T, error) {
+	err := <-a.done
+	a.joined = true
+	return a.opened, err
 }

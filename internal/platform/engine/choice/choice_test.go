@@ -139,7 +139,7 @@ func TestEngineIsRemembered(t *testing.T) {
 	set(brokenRunc)
 	for _, kind := range []string{Auto, containers} {
 		e = openKind(t, c, kind, containers)
-		if d := e.Describe(); d.Held == "" {
+		if d := Describe(t.Context(), e); d.Held == "" {
 			t.Errorf("--engine %s is not held back", kind)
 		}
 		if got := running(t, e); got != "a" {

@@ -32,6 +32,15 @@ func recheck(ctx context.Context, e engine.Engine, log *slog.Logger) {
 	log.Info("the engine works again; starting app instances", "engine", e.Describe().Name)
 }
 
+// Describe describes an engine. It waits for a trial at the start of the server, because no instances are
+// started if that fails.
+func Describe(ctx context.Context, e engine.Engine) engine.Description {
+	if t, ok := e.(interface{ Tried(context.Context) error }); ok {
+		_ = t.Tried(ctx) // without a result it is described as if it worked
+	}
+	return e.Describe()
+}
+
 // FirewallMetric counts how often another program has changed the firewall of an engine.
 func FirewallMetric(e engine.Engine) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{

@@ -81,16 +81,17 @@ func (c *chooser) openContainers(ctx context.Context, before record) (engine.Eng
 		c.log.Info("apps run in containers", "why", "--engine container, and a trial container worked")
 		return e, nil
 	}
-	e, err := container.Reopen(ctx, c.container)
+	e, err := container.Reopen(ctx, c.container, func(why error) {
+		if why != nil {
+			c.log.Error("no app instance is started until containers work again; running ones continue. "+
+				"To run apps WITHOUT isolation from now on, start with --engine process", "why", why)
+			return
+		}
+		c.log.Info("apps run in containers", "why", "as before, and a trial container worked")
+	})
 	if err != nil {
 		return nil, fmt.Errorf("the apps of this data directory run in containers, and these cannot be taken over: %w; "+
 			"to run them WITHOUT isolation from now on, start with --engine process", err)
-	}
-	if why := e.Describe().Held; why != "" {
-		c.log.Error("no app instance is started until containers work again; running ones continue. "+
-			"To run apps WITHOUT isolation from now on, start with --engine process", "why", why)
-	} else {
-		c.log.Info("apps run in containers", "why", "as before, and a trial container worked")
 	}
 	return e, nil
 }

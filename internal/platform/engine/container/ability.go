@@ -23,6 +23,9 @@ func (e *Engine) able(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := e.makeRoot(); err != nil {
+		return fmt.Errorf("root file system: %w", err)
+	}
 	detail := "Linux containers through " + version
 	if problem != "" {
 		e.log.Warn("problem with the version of runc", "problem", problem)

@@ -60,6 +60,7 @@ type Engine struct {
 
 	lock   *os.File
 	runc   *runtimeOCI
+	init   string     // the program ingot-init
 	host   *hostFiles // the host's programs
 	groups *cgroup.Tree
 	net    *network.Network
@@ -89,6 +90,11 @@ type Engine struct {
 	instances map[string]*instance
 	about     engine.Description
 	held      error // why no instances are started
+
+	// trying is closed when the trial of Reopen has ended, and endTrial ends it; both are nil without one.
+	trying   chan struct{}
+	endTrial context.CancelFunc
+	checking sync.Mutex // one trial at a time
 
 	left     error         // what New could not remove
 	loopTime time.Duration // see the constant; tests change it
@@ -142,7 +148,24 @@ func (in *instance) runs() bool {
 // its instances. It needs root; see Open. If something that new instances need is missing,
 // runc or disk limits, the engine is paused: running instances are not affected, and Check
 // tries again.
-func New(ctx context.Context, o Options) (_ *Engine, err error) {
+func New(ctx context.Context, o Options) (*Engine, error) {
+	e, err := adopt(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Leaving {
+		e.hold(errLeaving)
+	} else if err := e.able(ctx); err != nil {
+		e.hold(err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// adopt is New without looking for what new instances need.
+func adopt(ctx context.Context, o Options) (_ *Engine, err error) {
 	e := &Engine{
 		log: o.Log, users: newUsers(), instances: map[string]*instance{}, options: o, loopTime: loopTime,
 		userSpace: rootless.Current(),
@@ -180,11 +203,18 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if e.groups, err = findGroups(); err != nil {
 		return nil, err
 	}
+	e.limitRootless()
 	if e.watch, err = newWatch(); err != nil {
 		return nil, err
 	}
-	if err := e.makeRoot(initPath, o.SFTP); err != nil && !o.Leaving {
-		return nil, fmt.Errorf("root file system: %w", err)
+	// Other users must be able to pass, because a container resolves its root path as its
+	// own user.
+	if err := os.MkdirAll(filepath.Join(e.run, "i"), 0o711); err != nil && !o.Leaving {
+		return nil, err
+	}
+	e.init, e.host = initPath, &hostFiles{root: filepath.Join(e.run, "root"), etc: "/etc"}
+	if program, err := findRunc(o.Runc); err == nil { // able says what is wrong
+		e.runc.program.Store(&program)
 	}
 	text := network.ResolvConf(o.Egress)
 	e.resolv.Store(&text)
@@ -208,11 +238,6 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if err := removeOrphans(ctx, e.groups); err != nil {
 		e.log.Warn("removing leftovers of deleted engines failed", "err", err)
 	}
-	if o.Leaving {
-		e.hold(errLeaving)
-	} else if err := e.able(ctx); err != nil {
-		e.hold(err)
-	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -226,23 +251,15 @@ func findGroups() (*cgroup.Tree, error) { return cgroup.Find(rootless.Group(), "
 // groupOf returns the control group of an instance.
 func (e *Engine) groupOf(id string) string { return e.groups.Path(e.group, id) }
 
-// makeRoot creates the root file system that containers share.
-func (e *Engine) makeRoot(initPath, sftp string) error {
-	// Other users must be able to pass, because a container resolves its root path as its
-	// own user.
-	for _, dir := range []string{e.run, filepath.Join(e.run, "i")} {
-		if err := os.MkdirAll(dir, 0o711); err != nil {
-			return err
-		}
-	}
-	e.host = &hostFiles{root: filepath.Join(e.run, "root"), etc: "/etc"}
+// makeRoot creates the root file system that new containers share.
+func (e *Engine) makeRoot() error {
 	if err := os.MkdirAll(e.host.root, 0o755); err != nil {
 		return err
 	}
 	if err := ownMount(e.host.root); err != nil {
 		return err
 	}
-	if err := buildRootfs(e.host.root, map[string]string{initInside: initPath, SFTPInside: sftp}); err != nil {
+	if err := buildRootfs(e.host.root, map[string]string{initInside: e.init, SFTPInside: e.options.SFTP}); err != nil {
 		return err
 	}
 	_, err := e.host.refresh()
@@ -501,6 +518,10 @@ func (e *Engine) Close() error {
 }
 
 func (e *Engine) close() error {
+	if e.trying != nil { // before the rest: it removes its container
+		e.endTrial()
+		<-e.trying
+	}
 	e.mu.Lock()
 	e.shut()
 	e.mu.Unlock()

@@ -52,7 +52,8 @@ const good = `exec RUNC "$@"`
 
 func reopened(t *testing.T, o container.Options) *container.Engine {
 	t.Helper()
-	e, err := container.Reopen(t.Context(), o)
+	tried := make(chan error, 1)
+	e, err := container.Reopen(t.Context(), o, func(why error) { tried <- why })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +70,9 @@ func reopened(t *testing.T, o container.Options) *container.Engine {
 			t.Errorf("left over:\n%s", strings.Join(left, "\n"))
 		}
 	})
+	if why := <-tried; (why == nil) != (e.Describe().Held == "") {
+		t.Errorf("the trial said %v, and the engine is held for %q", why, e.Describe().Held)
+	}
 	return e
 }
 
@@ -202,4 +206,67 @@ func TestHeldByFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	start(t, e, idle("b"))
+}
+
+// gated is a runc that creates no container until the file of the gate is gone.
+const gated = `case "$*" in *create*) while [ -e GATE ]; do sleep 0.02; done;; esac; exec RUNC "$@"`
+
+// Reopen does not wait for its trial: instances of before are there, and new ones wait.
+func TestReopenTriesLater(t *testing.T) {
+	t.Parallel()
+	o, set := holdable(t, enginetest.TempDir(t))
+	gate := filepath.Join(enginetest.TempDir(t), "gate")
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set(strings.ReplaceAll(gated, "GATE", gate))
+	for _, closeEarly := range []bool{true, false} {
+		tried := make(chan error, 1)
+		e, err := container.Reopen(t.Context(), o, func(why error) { tried <- why })
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := e.List(t.Context(), nil)
+		if err != nil || len(list) == 0 || list[0].ID != "a" || !list[0].Running {
+			t.Errorf("list is %+v, %v, want a running", list, err)
+		}
+		if out, status := inside(t, e, "a", "echo hello"); out != "hello" || status != 0 {
+			t.Errorf("output is %q, exit status %d, want hello and 0", out, status)
+		}
+		if closeEarly { // the trial ends with it
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for _, thing := range containertest.Of(o.Root).Left(t) {
+				if strings.Contains(thing, "trial") {
+					t.Errorf("left of the trial: %s", thing)
+				}
+			}
+			continue
+		}
+		impatient, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := e.Start(impatient, idle("b")); !errors.Is(err, context.Canceled) {
+			t.Errorf("Start does not wait: %v", err)
+		}
+		started := make(chan error, 1)
+		go func() { started <- e.Start(t.Context(), idle("b")) }()
+		if err := os.Remove(gate); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(<-tried, <-started); err != nil {
+			t.Error(err)
+		}
+		for _, id := range []string{"a", "b"} {
+			if err := e.Remove(context.Background(), id); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if left := leftovers(t, o.Root); len(left) > 0 {
+		t.Errorf("left over:\n%s", strings.Join(left, "\n"))
+	}
 }

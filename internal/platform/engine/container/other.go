@@ -22,13 +22,16 @@ func New(context.Context, Options) (*Engine, error) { return nil, errLinux }
 func Open(context.Context, Options) (*Engine, error) { return nil, errLinux }
 
 // Reopen returns an error, because containers need Linux.
-func Reopen(context.Context, Options) (*Engine, error) { return nil, errLinux }
+func Reopen(context.Context, Options, func(error)) (*Engine, error) { return nil, errLinux }
 
 // Left returns nil.
 func (e *Engine) Left() error { return nil }
 
 // Check returns an error, because containers need Linux.
 func (e *Engine) Check(context.Context) error { return errLinux }
+
+// Tried returns an error, because containers need Linux.
+func (e *Engine) Tried(context.Context) error { return errLinux }
 
 // Probe returns an error, because containers need Linux.
 func Probe(context.Context, Options) error { return errLinux }

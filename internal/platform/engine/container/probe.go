@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/rootless"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container/network"
@@ -59,46 +60,80 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	return nil, unable(err)
 }
 
-// Reopen is like Open, for a directory that has been used before: if no container can run
-// any more, the engine is paused instead. Its instances are not affected, and Check tries
-// again.
-func Reopen(ctx context.Context, o Options) (*Engine, error) {
+// Reopen is like Open, for a directory that has been used before. It does not wait for the
+// trial, because running instances need the engine at once, and new ones wait for its result.
+// If no container can run any more, the engine is paused: its instances are not affected, and
+// Check tries again. tried is called with the reason, or nil, unless the engine is closed
+// before.
+func Reopen(ctx context.Context, o Options, tried func(error)) (*Engine, error) {
 	if err := needsRoot(o); err != nil {
 		return nil, err
 	}
-	e, err := New(ctx, o)
+	e, err := adopt(ctx, o)
 	if err != nil {
 		return nil, unable(err)
 	}
-	if err = e.why(); err == nil {
-		err = e.try(ctx)
-	}
-	if err != nil {
-		e.hold(unable(err))
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, errors.Join(err, e.Close())
-	}
+	trial, end := context.WithCancel(context.WithoutCancel(ctx))
+	e.trying, e.endTrial = make(chan struct{}), end
+	background.Go("trial container", func() {
+		defer close(e.trying)
+		defer end()
+		err := errUntried // after a panic
+		defer func() {
+			if trial.Err() == nil {
+				e.hold(err)
+				tried(err)
+			}
+		}()
+		err = e.check(trial)
+	})
 	return e, nil
 }
+
+// errUntried means that a trial did not end.
+var errUntried = errors.New("the trial container could not be run")
 
 // Check tests whether a paused engine can run containers again, and resumes it if so. It
 // returns the reason if not.
 func (e *Engine) Check(ctx context.Context) error {
+	if err := e.Tried(ctx); err != nil {
+		return err
+	}
 	if err := e.net.Unprotected(); err != nil || e.why() == nil {
 		return err // the firewall is restored without it
 	}
+	err := e.check(ctx)
+	if ctx.Err() == nil {
+		e.hold(err)
+	}
+	return err
+}
+
+// check tests whether containers can run, and returns the reason if not.
+func (e *Engine) check(ctx context.Context) error {
+	e.checking.Lock()
+	defer e.checking.Unlock()
 	err := e.able(ctx)
 	if err == nil {
 		err = e.try(ctx)
 	}
 	if err != nil {
-		err = unable(err)
+		return unable(err)
 	}
-	if ctx.Err() == nil {
-		e.hold(err)
+	return nil
+}
+
+// Tried waits until the trial of Reopen has ended; Describe has its result then.
+func (e *Engine) Tried(ctx context.Context) error {
+	if e.trying == nil {
+		return nil
 	}
-	return err
+	select {
+	case <-e.trying:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // hold pauses the engine for a reason; nil resumes it.
@@ -126,7 +161,12 @@ func (e *Engine) whyLocked() error {
 	return e.net.Unprotected()
 }
 
-func (e *Engine) heldBack() error {
+// heldBack returns why no instance is started. It waits for the trial of Reopen: a build or a
+// task would fail because of it.
+func (e *Engine) heldBack(ctx context.Context) error {
+	if err := e.Tried(ctx); err != nil {
+		return err
+	}
 	if err := e.why(); err != nil {
 		return &engine.PlacementError{Reason: heldText, Err: err}
 	}

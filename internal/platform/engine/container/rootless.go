@@ -47,14 +47,19 @@ func startIn(t *cgroup.Tree, group string, cmd *exec.Cmd) {
 	cmd.Path = args[0]
 }
 
-// describeRootless sets what differs, and returns it as text.
-func (e *Engine) describeRootless() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// limitRootless sets what an ordinary user cannot have.
+func (e *Engine) limitRootless() {
+	if e.userSpace == nil {
+		return
+	}
 	e.about.HardDisk, e.about.NoImages = false, noImages
 	if alone(e.groups) {
 		e.about.NoMemberLimits = errNoMemberGroups.Error()
 	}
+}
+
+// describeRootless describes what differs for an ordinary user.
+func (e *Engine) describeRootless() string {
 	return "; without root, in a user namespace of " + e.userSpace.User + ": an instance that exceeds its disk limit is " +
 		"stopped within seconds instead of getting an error, and there are no Docker images"
 }

@@ -37,7 +37,7 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	if s.LimitsMembers() && alone(e.groups) {
 		return engine.NoMemberLimits(errNoMemberGroups.Error())
 	}
-	if err := e.heldBack(); err != nil {
+	if err := e.heldBack(ctx); err != nil {
 		return err
 	}
 	if err := e.room.Take(s.ID, withDefaults(s.Limits)); err != nil {

@@ -20,6 +20,7 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/instance/initproto"
+	"ingot/internal/platform/run/staging/buildpacks"
 	"ingot/internal/platform/run/staging/lifecycle"
 	"ingot/internal/platform/storage/archive"
 	"ingot/internal/platform/storage/blob"
@@ -31,6 +32,7 @@ type build struct {
 	req     Request
 	created time.Time
 	last    []buildLine // the last lines of the build's output
+	plain   *plainBuild // set if it needs no instance
 }
 
 const (
@@ -71,6 +73,9 @@ func (b *build) run(ctx context.Context) (Result, error) {
 			return Result{}, ended(ctx, b.config.Timeout)
 		}
 		return Result{}, explain(err, "Starting the build")
+	}
+	if b.plain != nil {
+		return b.finishPlain(ctx)
 	}
 	result, err := b.finish(ctx)
 	if errors.Is(err, ErrInterrupted) {
@@ -116,11 +121,21 @@ func (b *build) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Only the engine knows whether a segment has machines.
+	if skip && len(packs) == 1 && packs[0].Bundled && packs[0].Name == buildpacks.Binary && req.Segment == "" {
+		if b.plain, err = b.newPlain(ctx, packs[0].Buildpack); b.plain != nil || err != nil {
+			return err
+		}
+	}
 	plan := lifecycle.Plan{SkipDetect: skip, Stack: req.Lifecycle.Stack, Env: b.environment()}
 	limits := archive.Limits{Size: int64(req.DiskMB) << 20}
 	app := blobZip(ctx, b.config.Blobs, blob.Packages, req.PackageGUID)
 	// What has a key is first: an engine unpacks everything from the first archive without one.
-	files := []engine.Archive{b.programs}
+	programs, err := b.programs()
+	if err != nil {
+		return err
+	}
+	files := []engine.Archive{programs}
 	for i, p := range packs {
 		plan.Buildpacks = append(plan.Buildpacks, p.Buildpack)
 		p.files.Target = path.Join(lifecycle.BuildpacksDir, strconv.Itoa(i))
@@ -291,10 +306,13 @@ func (b *build) finish(ctx context.Context) (Result, error) {
 	if err := out.failure(b.req.MemoryMB, b.req.DiskMB, timeout); err != nil {
 		return Result{}, b.withLines(err)
 	}
-	var result Result
+	return b.storeDroplet(ctx)
+}
+
+func (b *build) storeDroplet(ctx context.Context) (result Result, err error) {
 	err = phase(ctx, "store droplet", func(ctx context.Context) (err error) { result, err = b.collect(ctx); return err })
 	if err != nil && ctx.Err() != nil {
-		return Result{}, ended(ctx, timeout)
+		return Result{}, ended(ctx, b.config.Timeout)
 	}
 	if err != nil {
 		return Result{}, explain(err, "Storing the droplet")

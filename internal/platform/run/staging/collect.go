@@ -24,8 +24,7 @@ import (
 // collect stores the droplet and the cache and reads the result.
 func (b *build) collect(ctx context.Context) (Result, error) {
 	var meta bytes.Buffer
-	if err := b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+lifecycle.MetaDir,
-		&bounded{w: &meta, left: 4 * maxMeta}); err != nil {
+	if err := b.files(ctx, lifecycle.MetaDir, &bounded{w: &meta, left: 4 * maxMeta}); err != nil {
 		return Result{}, err
 	}
 	raw, err := readResult(meta.Bytes())
@@ -76,7 +75,9 @@ func (b *build) collect(ctx context.Context) (Result, error) {
 	}
 	result.Checksum, result.Size = info.SHA256, info.Size
 	say(b.req.Log, "Uploaded droplet (%s)", sizeText(info.Size))
-	b.keepCache(ctx)
+	if b.plain == nil {
+		b.keepCache(ctx)
+	}
 	say(b.req.Log, "Uploading complete")
 	return result, nil
 }
@@ -111,6 +112,14 @@ func (b *build) keepCache(ctx context.Context) {
 	case ctx.Err() == nil:
 		b.config.Log.WarnContext(ctx, "the build cache was not stored", "app", b.req.App.GUID, "error", err)
 	}
+}
+
+// files writes a directory of the build's home as tar.
+func (b *build) files(ctx context.Context, dir string, w io.Writer) error {
+	if b.plain != nil {
+		return b.plain.collect(ctx, dir, w)
+	}
+	return b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+dir, w)
 }
 
 // maxInflated is how much larger than its compressed limit a tree may be.
@@ -160,10 +169,7 @@ func (b *build) pack(ctx context.Context, w *bounded, from collection) error {
 func (b *build) filter(ctx context.Context, w io.Writer, from collection) error {
 	pr, pw := io.Pipe()
 	done := background.Feed("staging files", pw, func() error {
-		return buffered(pw, func(w io.Writer) error {
-			return b.config.Engine.Collect(ctx, b.req.BuildGUID,
-				"{{home}}/"+from.dir, w)
-		})
+		return buffered(pw, func(w io.Writer) error { return b.files(ctx, from.dir, w) })
 	})
 	defer func() {
 		_ = pr.Close() // never fails

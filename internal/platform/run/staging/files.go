@@ -90,6 +90,15 @@ func buffered(w io.Writer, f func(io.Writer) error) error {
 func toTar(ctx context.Context, w io.Writer, r io.ReaderAt, size int64, limits archive.Limits,
 	rename func(string) string) error {
 	out := tar.NewWriter(w)
+	if err := addZip(ctx, out, r, size, limits, rename); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// addZip adds the entries of a zip to a tar.
+func addZip(ctx context.Context, out *tar.Writer, r io.ReaderAt, size int64, limits archive.Limits,
+	rename func(string) string) error {
 	_, err := archive.WalkZip(r, size, limits, func(e archive.Entry, body io.Reader) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -122,10 +131,7 @@ func toTar(ctx context.Context, w io.Writer, r io.ReaderAt, size int64, limits a
 		_, err := io.Copy(out, body)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return out.Close()
+	return err
 }
 
 // buildpackRename finds the buildpack in a zip: at its root, or in the only top-level
@@ -225,16 +231,31 @@ func writeTar(w io.Writer, files ...file) error {
 var programNames = []string{"ingot-builder", "ingot-static"}
 
 // programs finds the programs in dir or, if it is empty, beside the running program
-// or in PATH, and returns them as files of an instance.
-func programs(dir string) (engine.Archive, error) {
+// or in PATH. The returned function has them as files of an instance.
+func programs(dir string) (func() (engine.Archive, error), error) {
 	paths := make([]string, len(programNames))
-	sum := sha256.New()
 	for i, name := range programNames {
 		found, err := findProgram(dir, name)
 		if err != nil {
-			return engine.Archive{}, err
+			return nil, err
 		}
 		f, err := os.Open(found)
+		if err != nil {
+			return nil, err
+		}
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+		paths[i] = found
+	}
+	return func() (engine.Archive, error) { return programFiles(paths) }, nil
+}
+
+// programFiles reads the programs, because their content identifies them.
+func programFiles(paths []string) (engine.Archive, error) {
+	sum := sha256.New()
+	for _, name := range paths {
+		f, err := os.Open(name)
 		if err != nil {
 			return engine.Archive{}, err
 		}
@@ -242,7 +263,6 @@ func programs(dir string) (engine.Archive, error) {
 		if err := errors.Join(err, f.Close()); err != nil {
 			return engine.Archive{}, err
 		}
-		paths[i] = found
 	}
 	return engine.Archive{
 		Key: "builder-" + hex.EncodeToString(sum.Sum(nil)), Target: lifecycle.BuilderDir, ReadOnly: true,

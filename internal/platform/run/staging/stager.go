@@ -125,7 +125,7 @@ type Stager struct {
 	background.Part
 	config   Config
 	slots    chan struct{}
-	programs engine.Archive
+	programs func() (engine.Archive, error) // read once
 
 	mu     sync.Mutex
 	work   context.Context //nolint:containedctx // ends with Stop; nil while not running
@@ -147,6 +147,8 @@ func New(c Config) *Stager {
 
 const (
 	sweepInterval = 5 * time.Minute
+	// programsLater is when the programs are read, if no build needs them before.
+	programsLater = 2 * time.Second
 	// sweepSoon is when the removal of an instance is retried.
 	sweepSoon = 10 * time.Second
 )
@@ -159,8 +161,14 @@ func (s *Stager) Start(ctx context.Context) error {
 			return err
 		}
 		s.mu.Lock()
-		s.programs, s.work = programs, work
+		s.programs, s.work = sync.OnceValues(programs), work
 		s.mu.Unlock()
+		spawn(func() {
+			// For the first build, which says what is wrong; the start of the server has more urgent work.
+			if background.Sleep(work, programsLater) {
+				_, _ = s.programs()
+			}
+		})
 		spawn(func() {
 			var swept time.Time
 			for alive := true; alive; alive = background.Sleep(work, sweepSoon) {

@@ -1,19 +1,23 @@
 package routing
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
 	"unique"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 )
 
 // page is a part of the routes: those with given guids, those after a guid in order, or
-// all.
+// all (readAll).
 type page struct {
 	guids []string
 	after string
-	all   bool
 
 	// upTo is the last guid of a page in order; "" if the page reaches the end.
 	upTo string
@@ -33,7 +37,7 @@ func (p *page) read(tx platform.Tx) error {
 	if err != nil {
 		return err
 	}
-	if p.guids == nil && !p.all && len(routes) == pageRoutes {
+	if p.guids == nil && len(routes) == pageRoutes {
 		p.upTo = routes[len(routes)-1].GUID
 	}
 	if err := p.readRoutes(tx, routes); err != nil {
@@ -44,6 +48,46 @@ func (p *page) read(tx platform.Tx) error {
 	if err != nil {
 		return err
 	}
+	p.addDestinations(destinations)
+	return p.readServices(tx, of)
+}
+
+// readAll reads all routes, and their destinations at the same time. What changes meanwhile is announced, and read
+// again after it.
+func (p *page) readAll(ctx context.Context, store platform.Store) error {
+	var destinations []*platform.Destination
+	others := background.Async("read destinations", func() error {
+		return store.View(ctx, func(tx platform.Tx) (err error) {
+			destinations, _, err = tx.Destinations().List(platform.Query{Only: []string{"guid", "created_at", "route_guid",
+				"app_guid", "process_type", "port", "weight", "protocol"}})
+			return err
+		})
+	})
+	err := store.View(ctx, func(tx platform.Tx) error {
+		routes, _, err := tx.Routes().List(platform.Query{Only: []string{"guid", "domain_guid", "host", "path", "port",
+			"options"}})
+		if err != nil {
+			return err
+		}
+		p.routes = make(map[string]*mapping, len(routes))
+		if err := p.readRoutes(tx, routes); err != nil {
+			return err
+		}
+		return p.readServices(tx, platform.Query{})
+	})
+	if err := errors.Join(err, <-others); err != nil {
+		return err
+	}
+	p.addDestinations(destinations)
+	for _, m := range p.routes {
+		slices.SortFunc(m.destinations, func(a, b *platform.Destination) int { // as in lists
+			return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.GUID, b.GUID))
+		})
+	}
+	return nil
+}
+
+func (p *page) addDestinations(destinations []*platform.Destination) {
 	for _, d := range destinations {
 		if m := p.routes[d.RouteGUID]; m != nil {
 			// The router reads these for every request. Sharing them among the routes of an
@@ -53,14 +97,11 @@ func (p *page) read(tx platform.Tx) error {
 			m.destinations = append(m.destinations, d)
 		}
 	}
-	return p.readServices(tx, of)
 }
 
 // query selects the routes.
 func (p *page) query() platform.Query {
 	switch {
-	case p.all:
-		return platform.Query{}
 	case p.guids != nil:
 		return platform.Query{Where: []platform.Cond{platform.InStrings("guid", p.guids)}}
 	}
@@ -71,8 +112,6 @@ func (p *page) query() platform.Query {
 // belonging selects the rows that refer to the routes.
 func (p *page) belonging() platform.Query {
 	switch {
-	case p.all:
-		return platform.Query{}
 	case p.guids != nil:
 		return platform.Query{Where: []platform.Cond{platform.InStrings("route_guid", p.guids)}}
 	}

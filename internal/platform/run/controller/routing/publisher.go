@@ -147,7 +147,7 @@ func New(c Config) *Publisher {
 	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	p := &Publisher{Config: c, kicked: make(chan struct{}, 1)}
-	p.forget()
+	p.forget(0)
 	p.kicks.routes = map[string]bool{}
 	return p
 }
@@ -336,13 +336,13 @@ func (p *Publisher) publish(read page) {
 func (p *Publisher) load(ctx context.Context) error {
 	p.loading.Lock()
 	defer p.loading.Unlock()
-	read := page{all: true}
-	if err := p.Store.View(ctx, func(tx platform.Tx) error { return read.read(tx) }); err != nil {
+	var read page
+	if err := read.readAll(ctx, p.Store); err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.forget()
+	p.forget(len(read.routes))
 	p.Table.Replace(p.learnAll(read))
 	p.loaded.Store(true)
 	return nil
@@ -379,19 +379,22 @@ func (p *Publisher) AppChanged(appGUID string) {
 	}
 }
 
-func (p *Publisher) forget() {
-	p.known, p.byApp, p.byAddress = map[string]*mapping{}, map[string]map[string]bool{}, map[string]string{}
+// forget makes room for n routes.
+func (p *Publisher) forget(n int) {
+	p.known, p.byAddress = make(map[string]*mapping, n), make(map[string]string, n)
+	p.byApp = map[string]map[string]bool{}
 }
 
 // learn remembers a route. Another route with its address is gone, even without a
 // notification: it must not come back with the next change of its app.
 func (p *Publisher) learn(guid string, m *mapping) {
 	p.unlearn(guid)
-	if other, taken := p.byAddress[m.address()]; taken {
+	address := m.address()
+	if other, taken := p.byAddress[address]; taken {
 		p.unlearn(other)
 	}
 	p.known[guid] = m
-	p.byAddress[m.address()] = guid
+	p.byAddress[address] = guid
 	for _, d := range m.destinations {
 		if p.byApp[d.AppGUID] == nil {
 			p.byApp[d.AppGUID] = map[string]bool{}

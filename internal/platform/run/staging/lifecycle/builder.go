@@ -77,18 +77,23 @@ func (b *Builder) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return s.finish(rel)
+}
+
+// finish describes what the buildpacks did, and puts the droplet together.
+func (s *session) finish(rel release) error {
 	result, info, err := s.describe(rel)
 	if err != nil {
 		return err
 	}
 	if len(result.ProcessTypes) == 0 {
-		fmt.Fprintln(b.Err, "No start command specified by buildpack or via Procfile.")
-		fmt.Fprintln(b.Err, "App will not start unless a command is provided at runtime.")
+		fmt.Fprintln(s.Err, "No start command specified by buildpack or via Procfile.")
+		fmt.Fprintln(s.Err, "App will not start unless a command is provided at runtime.")
 	}
 	if err := s.cleanCache(); err != nil {
 		return err
 	}
-	return b.write(result, info)
+	return s.write(result, info)
 }
 
 // prepare reads the plan and makes the environment.

@@ -48,9 +48,17 @@ func readFile(name string) ([]byte, error) {
 	return b, nil
 }
 
-var processType = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,255}$`)
+const (
+	maxType    = 255
+	maxCommand = 4096
+)
 
-const maxCommand = 4096
+// isProcessType reports whether a name can be that of a process type.
+func isProcessType(name string) bool {
+	return name != "" && len(name) <= maxType && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_.-", r)
+	})
+}
 
 // ParseProcfile reads a Procfile: a YAML map of process types to commands.
 func ParseProcfile(b []byte) (map[string]string, error) {
@@ -74,7 +82,7 @@ func ParseProcfile(b []byte) (map[string]string, error) {
 
 func checkProcess(name, command string) error {
 	switch {
-	case !processType.MatchString(name):
+	case !isProcessType(name):
 		return fmt.Errorf("%q is not a process type: it can have alphanumeric characters, '_', '-' and '.' only", name)
 	case strings.TrimSpace(command) == "":
 		return fmt.Errorf("the command of %q is empty", name)
@@ -130,7 +138,7 @@ func ParseLaunch(b []byte) (map[string]string, []Sidecar, error) {
 			types[p.Type] = p.Command
 			continue
 		}
-		if i := slices.IndexFunc(of, func(s string) bool { return !processType.MatchString(s) }); i >= 0 {
+		if i := slices.IndexFunc(of, func(s string) bool { return !isProcessType(s) }); i >= 0 {
 			return nil, nil, fmt.Errorf("the sidecar %q is for %q, which is not a process type", p.Type, of[i])
 		}
 		memory, err := megabytes(p.Limits.Memory)
@@ -267,7 +275,7 @@ func Check(r Result) error {
 			return fmt.Errorf("the sidecar %q is for no process, has a negative amount of memory, or too many keys", s.Name)
 		}
 		for _, t := range s.ProcessTypes {
-			if !processType.MatchString(t) {
+			if !isProcessType(t) {
 				return fmt.Errorf("%q is not a process type", t)
 			}
 		}
