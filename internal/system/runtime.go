@@ -330,7 +330,7 @@ func (d dropletFiles) Layers(ctx context.Context, guid string) []engine.Archive 
 	sum := sha256.Sum256(files)
 	return []engine.Archive{
 		{Key: controller.DropletKey + base.Checksum, Open: func() (io.ReadCloser, error) { return d.Open(ctx, base.GUID) }},
-		{Key: changeKey + hex.EncodeToString(sum[:]),
+		{Key: changeKey + hex.EncodeToString(sum[:]), Changes: true,
 			Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files)), nil }},
 	}
 }

@@ -191,6 +191,9 @@ type Archive struct {
 	Target string
 	// ReadOnly files are not written to by the instance.
 	ReadOnly bool
+	// Changes means that its files replace those of the archives before it, which then do not
+	// count as files of the instance.
+	Changes bool
 }
 
 // Image is a container image. In the Launch of its instance, {{home}} stands for the home

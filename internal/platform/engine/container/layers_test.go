@@ -167,3 +167,39 @@ func TestLayerOnAFullDisk(t *testing.T) {
 	}
 	release()
 }
+
+// Files that a change replaces count once: an app that just fits into its disk still fits after
+// it was pushed again.
+func TestReplacedFilesCountOnce(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("files are given to another user, which needs root")
+	}
+	l, err := openLayers(t.TempDir(), 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &Engine{layers: l, sharing: true}
+	file := func(name string, size int64) *tar.Header {
+		return &tar.Header{Name: "./app/" + name, Typeflag: tar.TypeReg, Size: size}
+	}
+	base := archiveOf(tarOf(t, file("program", 4<<20), file("other", 1<<20)))
+	change := archiveOf(tarOf(t, file("program", 3<<20), file("new", 1<<20)))
+	change.Key = "change"
+	for changes, want := range map[bool]int64{true: 5, false: 9} {
+		change.Changes = changes
+		var held layerHolds
+		shared, _, err := e.splitArchives(t.Context(), []engine.Archive{base, change}, 64<<20, &held)
+		held.releaseUnlessKept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sum int64
+		for _, one := range shared {
+			sum += one.Size
+		}
+		if sum>>20 != want {
+			t.Errorf("changes %t: %d bytes, want about %d MiB", changes, sum, want)
+		}
+	}
+}

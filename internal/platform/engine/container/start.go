@@ -18,6 +18,7 @@ import (
 
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
+	"ingot/internal/platform/instance/homedir"
 )
 
 const (
@@ -374,9 +375,23 @@ func (e *Engine) splitArchives(ctx context.Context, files []engine.Archive, limi
 			return nil, nil, fmt.Errorf("files %d, into %q: %w", i+1, a.Target, err)
 		}
 		held.add(release)
+		if a.Changes {
+			hidden, err := homedir.Hidden(ctx, l.path, pathsOf(shared))
+			if err != nil {
+				return nil, nil, fmt.Errorf("files %d, into %q: %w", i+1, a.Target, err)
+			}
+			l.Size -= hidden
+		}
 		shared = append(shared, l)
 	}
 	return shared, nil, nil
+}
+
+func pathsOf(all []layer) (paths []string) {
+	for _, l := range all {
+		paths = append(paths, l.path)
+	}
+	return paths
 }
 
 // writeBundle writes the input of runc, and the files with the instance's names and

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
@@ -29,6 +31,29 @@ func Size(ctx context.Context, dir string) (int64, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
+	return sum, err
+}
+
+// Hidden returns the disk usage of the files of lower directories, the lowest first, that are not
+// seen when another directory is mounted over them.
+func Hidden(ctx context.Context, upper string, lower []string) (int64, error) {
+	var sum int64
+	err := filepath.WalkDir(upper, func(name string, _ fs.DirEntry, err error) error {
+		if err := errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(upper, name)
+		if err != nil {
+			return err
+		}
+		for _, dir := range slices.Backward(lower) {
+			if info, err := os.Lstat(filepath.Join(dir, rel)); err == nil {
+				sum += onDisk(info)
+				return nil
+			}
+		}
+		return nil
+	})
 	return sum, err
 }
 
