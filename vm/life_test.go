@@ -121,6 +121,8 @@ func reboot(t *testing.T, s *site) {
 	s.run(t, mountFiles)
 	eventually(t, "three instances", func() bool { return len(s.instances(t)) == 3 })
 	s.expect(t, "systemctl show -P NRestarts ingot", "^0$")
+	// The app ended with its machine, which is no crash.
+	s.expect(t, "ingot events second | grep crash | grep -cE 'killed|143' || true", "^0$")
 }
 
 // upgrade installs the next version while requests are sent.

@@ -248,7 +248,7 @@ type Instance struct {
 	// older than that.
 	Running bool
 	// Displaced means that the machine of the instance is being vacated or needed for
-	// something else: it ends through no fault of its own.
+	// something else, or was restarted: it ends through no fault of its own.
 	Displaced bool
 	Created   time.Time
 	// Ports are the addresses of the ports of the Spec.

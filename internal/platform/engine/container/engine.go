@@ -416,6 +416,7 @@ func (e *Engine) present(in *instance) engine.Instance {
 	return engine.Instance{
 		ID: m.ID, Labels: m.Labels, State: state, Running: runs, Created: m.Created, Ports: m.Ports,
 		Host: e.net.Gateway().String(), Internal: in.Addr.String(),
+		Displaced: local.Displaced(in.Init, state),
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingot/internal/base/background"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // ProcessID identifies one process of this machine permanently. A pid alone does not: it is
@@ -68,6 +69,12 @@ func (p ProcessID) stat() (Stat, error) {
 		return Stat{}, os.ErrProcessDone
 	}
 	return s, nil
+}
+
+// Displaced reports whether an instance ended with its machine: that was restarted since its
+// ingot-init was started, and the instance had not failed before.
+func Displaced(init ProcessID, state initproto.State) bool {
+	return init.PID > 0 && init.Boot != bootID() && (state.Exit == nil || state.Exit.Stopped)
 }
 
 // Signal sends a signal to that very process, or returns os.ErrProcessDone.

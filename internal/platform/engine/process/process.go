@@ -254,11 +254,16 @@ func (e *Engine) instance(d *local.Dir) engine.Instance {
 	// Check this first: it may end in between, and an instance that does not run must have
 	// its last state.
 	running := e.running(d)
-	m := d.Meta()
-	return engine.Instance{
-		ID: m.ID, Labels: m.Labels, State: d.State(), Running: running,
+	m, state := d.Meta(), d.State()
+	in := engine.Instance{
+		ID: m.ID, Labels: m.Labels, State: state, Running: running,
 		Created: m.Created, Ports: m.Ports, Host: e.host, Internal: e.host,
 	}
+	if !running {
+		first, err := e.first(d)
+		in.Displaced = err == nil && local.Displaced(first, state)
+	}
+	return in
 }
 
 // Records streams from the instance's record files.

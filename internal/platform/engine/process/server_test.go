@@ -219,6 +219,47 @@ func TestReusedPID(t *testing.T) {
 	}
 }
 
+// TestRebooted: an instance that ran when the machine was restarted has not failed; one that
+// had failed before has.
+func TestRebooted(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]bool{"exit 3": false, "kill -9 $PPID; exec sleep 1000": true} {
+		dir := enginetest.TempDir(t)
+		e := newEngine(t, dir)
+		if err := e.Start(t.Context(), script("a", command)); err != nil {
+			t.Fatal(err)
+		}
+		s, err := e.Records(t.Context(), "a", 0)
+		for err == nil {
+			_, err = s.Next()
+		}
+		if !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		_ = s.Close()
+		if in, err := e.Get(t.Context(), "a"); err != nil || in.Running || in.Displaced {
+			t.Errorf("%s: before a restart of the machine it is %+v, %v", command, in, err)
+		}
+		_ = e.Close()
+		note := filepath.Join(dir, "instances", "a", "control", "init.json")
+		var first local.ProcessID
+		if err := local.ReadJSON(note, &first); err != nil {
+			t.Fatal(err)
+		}
+		first.Boot = "another"
+		if err := local.WriteJSON(note, first); err != nil {
+			t.Fatal(err)
+		}
+		after := newEngine(t, dir)
+		if in, err := after.Get(t.Context(), "a"); err != nil || in.Running || in.Displaced != want {
+			t.Errorf("%s: after it, it is %+v, %v, want displaced %t", command, in, err, want)
+		}
+		if err := errors.Join(after.Remove(t.Context(), "a"), after.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestPassable sees that a data directory that members cannot reach is named.
 func TestPassable(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 )
 
 // movedAway is why an instance is replaced if the engine does not say more.
-const movedAway = "its machine is being vacated"
+const movedAway = "its machine is being vacated or was restarted"
 
 // found is the state that a controller finds when it starts.
 type found struct {
