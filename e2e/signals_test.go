@@ -119,7 +119,8 @@ func TestSignals(t *testing.T) { //nolint:tparallel // one part after another, o
 	t.Cleanup(func() { s.emptySpace(t) })
 	before := string(s.call(t, http.MethodGet, s.Admin+"/metrics", "", nil).want(t, http.StatusOK).Body)
 	home := s.admin(t)
-	cfOK(t, home, pushProbe(t, "signals")...)
+	// The binary buildpack alone runs no program.
+	cfOK(t, home, pushProbe(t, "signals", "-b", "staticfile_buildpack", "-b", "binary_buildpack")...)
 	app := guid(t, home, "signals")
 
 	t.Run("push", func(t *testing.T) { pushIsTraced(t, c, app) })           //nolint:paralleltest // one after another

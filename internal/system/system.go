@@ -134,7 +134,10 @@ func (s *System) start(ctx context.Context) error {
 	}
 	b.useDisk(disk)
 	s.steps.Later(disk.Restock)
-	beside := ahead{engine: s.beginEngine(ctx, dir)}
+	var beside ahead
+	if c.DatabaseURL == "" { // else another server may use the database: then this one opens no engine
+		beside.engine = s.beginEngine(ctx, dir)
+	}
 	keys, err := dir.Keys(c.EncryptionKey, c.DatabaseURL, c.Log)
 	if err != nil {
 		return err
@@ -142,6 +145,9 @@ func (s *System) start(ctx context.Context) error {
 	database, servers, err := s.openDatabase(ctx, b, dir, keys, &beside)
 	if err != nil {
 		return err
+	}
+	if beside.engine == nil {
+		beside.engine = s.beginEngine(ctx, dir)
 	}
 	wanted, err := s.sharedSecrets(ctx, database, servers)
 	if err != nil {
