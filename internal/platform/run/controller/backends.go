@@ -6,6 +6,8 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync"
+	"time"
 
 	"ingot/internal/platform"
 	"ingot/internal/platform/run/controller/routing"
@@ -33,15 +35,70 @@ func together(before, now map[string][]routing.Backend) map[string][]routing.Bac
 	return all
 }
 
+// loads combines calls of LoadBackends. An app with many instances that start is announced as
+// often, and each read has all of its rows.
+type loads struct {
+	reading sync.Mutex // held by the call that reads, so that an older result never comes last
+	mu      sync.Mutex
+	next    *load // that further calls join; nil if none waits
+}
+
+// load is one read for several calls. Its result is guarded by loads.reading.
+type load struct {
+	all  bool
+	apps map[string]bool
+	done bool
+	err  error
+}
+
+// join returns the read that begins next, for these apps too.
+func (l *loads) join(appGUIDs []string) *load {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.next == nil {
+		l.next = &load{apps: map[string]bool{}}
+	}
+	l.next.all = l.next.all || len(appGUIDs) == 0
+	for _, guid := range appGUIDs {
+		l.next.apps[guid] = true
+	}
+	return l.next
+}
+
+// begin closes a read for further calls and returns its apps, none for all.
+func (l *loads) begin(this *load) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next = nil
+	if this.all {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(this.apps))
+}
+
 // LoadBackends reads the backends of apps that other servers work on from the rows of their
 // instances, or of all such apps if none is named. When it returns, the sink was notified.
 func (c *Controller) LoadBackends(ctx context.Context, appGUIDs ...string) error {
 	if c.share.Whole() {
 		return nil
 	}
-	// One at a time, so that an older result never comes last.
-	c.loading.Lock()
-	defer c.loading.Unlock()
+	this := c.loads.join(appGUIDs)
+	c.loads.reading.Lock()
+	defer c.loads.reading.Unlock()
+	if !this.done {
+		// Others wait for it, too: it does not end with this call.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
+		defer cancel()
+		this.err = c.loadBackends(ctx, c.loads.begin(this))
+		this.done = true
+	}
+	return this.err
+}
+
+// loadTimeout limits one read of backends.
+const loadTimeout = 30 * time.Second
+
+func (c *Controller) loadBackends(ctx context.Context, appGUIDs []string) error {
 	query := platform.Query{}
 	if len(appGUIDs) > 0 {
 		query.Where = []platform.Cond{platform.InStrings("app_guid", appGUIDs)}

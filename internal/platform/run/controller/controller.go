@@ -204,7 +204,7 @@ type Controller struct {
 	pending uint64          // shards whose apps are to be adopted
 
 	adopting sync.Mutex // held while shards are adopted or released
-	loading  sync.Mutex // held while backends are read from rows
+	loads    loads
 	routing  sync.RWMutex
 	backends map[string]map[string][]routing.Backend // by app and process type
 }
