@@ -3,6 +3,7 @@ module ingot
 go 1.26.0
 
 require (
+	blitiri.com.ar/go/spf v1.5.1
 	code.cloudfoundry.org/brokerapi/v13 v13.0.24
 	code.cloudfoundry.org/go-log-cache/v3 v3.1.2
 	code.cloudfoundry.org/go-loggregator/v10 v10.3.1

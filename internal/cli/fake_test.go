@@ -392,6 +392,13 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 					"data": object{"guid": "binding-guid"}}}})
 	case "GET /v3/service_credential_bindings/binding-guid/details":
 		return 200, object{"credentials": object{"host": "127.0.0.1", "port": 5432, "password": "s3cret"}}
+	case "GET /notify/sender_domain":
+		return 200, object{"domain": "example.com", "findings": []object{
+			{"check": "mx", "status": "ok", "message": "answers go to mx.example.com"},
+			{"check": "reverse", "status": "warning", "message": "203.0.113.9 could not be looked up, try again later"},
+			{"check": "dmarc", "status": "problem", "message": "no DMARC record",
+				"record": object{"name": "_dmarc.example.com", "type": "TXT", "value": "v=DMARC1; p=none"}},
+		}}
 	case "GET /notify/notifications":
 		kinds := object{"disk-full": object{"description": "A disk is nearly full", "critical": true, "template": "default"}}
 		return 200, object{"sender": object{"name": "Disk watch", "template": "default", "notifications": kinds}}

@@ -232,6 +232,8 @@ var scenarios = []struct {
 	{"notifications-send-no-recipient", []string{"notifications", "send", "disk-full", "--text", "tidy up"}},
 	{"notifications-status", []string{"notifications", "status", "message-1", "--client", "sender",
 		"--client-secret", "x"}},
+	{"notifications-check-domain", []string{"notifications", "check-domain", "--client", "sender",
+		"--client-secret", "x"}},
 	{"notifications-preferences", []string{"notifications", "preferences", "--unsubscribe", "sender/news"}},
 	{"passwd-unasked", []string{"passwd"}},
 	{"oauth-token", []string{"oauth-token"}},

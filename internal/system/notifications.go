@@ -95,6 +95,7 @@ type notifications struct {
 	others       []background.Service
 	log          *slog.Logger
 	webhooks     delivery.WebhookOptions
+	checkDomain  func(context.Context) notify.DomainReport
 }
 
 type notificationsOptions struct {
@@ -188,6 +189,7 @@ func (n *notifications) openChannel(o notificationsOptions) (notify.Channel, err
 	identity := mail.Identity{From: o.MailFrom, Domain: o.Domain}
 	if o.SMTPURL == "" {
 		var err error
+		n.checkDomain = func(ctx context.Context) notify.DomainReport { return mail.CheckDomain(ctx, o.MailFrom) }
 		n.mailbox, err = mailbox.New(mailbox.Options{Dir: filepath.Join(o.Dir, "mailbox"), Identity: identity, Log: o.Log})
 		return n.mailbox, err
 	}
@@ -203,6 +205,7 @@ func (n *notifications) openChannel(o notificationsOptions) (notify.Channel, err
 	if err != nil {
 		return nil, fmt.Errorf("--smtp-url, --mail-from or --dkim-key: %w", err)
 	}
+	n.checkDomain = channel.CheckDomain
 	n.others = append(n.others, channel)
 	return channel, nil
 }
@@ -239,7 +242,7 @@ func (n *notifications) parts() []background.Service {
 // routes returns the route tables of both versions.
 func (n *notifications) routes(verifier *token.Verifier, b *frontend) *httpext.Versions {
 	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick,
-		CheckWebhook: n.webhooks.Check, Log: n.log}
+		CheckWebhook: n.webhooks.Check, CheckDomain: n.checkDomain, Log: n.log}
 	if n.mailbox != nil {
 		extensions.Mailbox = n.mailbox
 	}

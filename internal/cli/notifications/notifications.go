@@ -393,6 +393,8 @@ func Commands() []*core.Command {
 		core.Entry("notifications status", "NOTIFICATION", "Show a notification's delivery status",
 			core.NeedsLogin, showStatus,
 			"1b2c3d"),
+		core.Entry("notifications check-domain", "", "Check the DNS records of the sender's mail domain",
+			core.NeedsLogin, checkDomain, ""),
 		core.Entry("notifications preferences", "", "Show or change your subscriptions", core.NeedsLogin, changePreferences,
 			"", "--unsubscribe my-sender/disk-full"),
 	))

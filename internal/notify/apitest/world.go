@@ -60,6 +60,8 @@ type World struct {
 	IDs          *notify.IDs
 	Unsubscriber *notify.Unsubscriber
 	Mailbox      *mailbox.Mailbox
+	// Domain is what receivers find when they check mail.
+	Domain notify.DomainReport
 	// Kicks counts how often the delivery was woken.
 	Kicks int
 
@@ -119,7 +121,8 @@ func Limited(t *testing.T, limits notify.Limits) *World {
 			description = httpext.DescriptionV2
 		}
 		httpext.Register(g, httpext.Options{Store: store, Service: w.Service, Unsubscriber: w.Unsubscriber, Kick: kick,
-			Mailbox: w.Mailbox, Description: description, Log: quiet})
+			Mailbox: w.Mailbox, Description: description, Log: quiet,
+			CheckDomain: func(context.Context) notify.DomainReport { return w.Domain }})
 		w.handlers[version], w.Routes[version] = web.Pipeline(mux, format, quiet), mux.Routes()
 	}
 	return w

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"ingot/internal/notify"
 	"ingot/internal/notify/apitest"
 )
@@ -179,5 +181,25 @@ func TestTests(t *testing.T) {
 	w.Expect(1, boss, "GET", "/sends?client_id=shop", "", 200, "").Into(&sends)
 	if len(sends.Sends) != 1 {
 		t.Errorf("sends of the shop: %+v", sends)
+	}
+}
+
+// TestSenderDomain reads what receivers find when they check mail.
+func TestSenderDomain(t *testing.T) {
+	t.Parallel()
+	w := apitest.New(t)
+	w.Domain = notify.DomainReport{Domain: "example.com", Findings: []notify.DomainFinding{
+		{Check: "mx", Status: notify.DomainOK, Message: "answers go to mx.example.com"},
+		{Check: "spf", Status: notify.DomainProblem, Message: "no SPF record",
+			Record: &notify.DNSRecord{Name: "example.com", Type: "TXT", Value: "v=spf1 mx -all"}},
+	}}
+	for _, version := range []int{1, 2} {
+		var got notify.DomainReport
+		w.Expect(version, w.Client("c", "notifications.manage"), "GET", "/sender_domain", "", 200, "").Into(&got)
+		if diff := cmp.Diff(w.Domain, got); diff != "" {
+			t.Error(diff)
+		}
+		w.Expect(version, w.Client("c", "notifications.write"), "GET", "/sender_domain", "", 403, "")
+		w.Expect(version, w.Client("c", "notifications.admin"), "GET", "/sender_domain?domain=other", "", 400, "")
 	}
 }

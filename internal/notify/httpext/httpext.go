@@ -35,6 +35,9 @@ type Options struct {
 	CheckWebhook func(ctx context.Context, address string) error
 	// Mailbox is the built-in mailbox; nil if mail is sent to a mail server.
 	Mailbox Mailbox
+	// CheckDomain says what receivers find when they check mail of this service; nil means that
+	// it cannot be said.
+	CheckDomain func(context.Context) notify.DomainReport
 	// Description is the content of /openapi.yaml.
 	Description []byte
 	Log         *slog.Logger
@@ -121,6 +124,7 @@ func Register(g *web.Group, o Options) {
 	g.Handle("GET", "/messages", reader, f.listMessages)
 	g.Handle("POST", "/messages/{message}/replay", reader, f.replay)
 	g.Handle("GET", "/audience", sender, f.audience)
+	g.Handle("GET", "/sender_domain", web.Scope(scopeManage, scopeAdmin), f.senderDomain)
 	g.Handle("GET", "/statistics", web.Scope(scopeManage, scopeAdmin), f.statistics)
 
 	author := web.Scope(scopeTemplatesRead, scopeTemplatesWrite, scopeWrite)

@@ -102,3 +102,14 @@ func (f *handlers) mailbox(method, pattern string) web.Handler {
 		return f.Mailbox.Source
 	}
 }
+
+// senderDomain returns what receivers find when they check mail of this service.
+func (f *handlers) senderDomain(w http.ResponseWriter, r *http.Request) error {
+	if _, err := readQuery(r); err != nil {
+		return err
+	}
+	if f.CheckDomain == nil {
+		return fault.New(fault.NotFound, "This service has no sender's domain.")
+	}
+	return web.Answer(w, http.StatusOK, f.CheckDomain(r.Context()), nil)
+}

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"ingot/internal/notify/mail/address"
 	"ingot/internal/notify/mail/compose"
 	"ingot/internal/notify/mail/dkim"
+	"ingot/internal/notify/mail/domaincheck"
 	"ingot/internal/notify/mail/smtp"
 )
 
@@ -47,6 +49,7 @@ type Channel struct {
 	client   *smtp.Client
 	composer *compose.Composer
 	signer   *dkim.Signer
+	domain   string // of the sender's address
 }
 
 var (
@@ -65,20 +68,12 @@ func NewChannel(o Options) (*Channel, error) {
 	if o.Tune != nil {
 		o.Tune(&config)
 	}
-	c := &Channel{}
+	c := &Channel{domain: domainOf(o.Identity.From)}
 	if c.composer, err = compose.New(o.Identity); err != nil {
 		return nil, err
 	}
 	if o.DKIM != nil {
-		domain := o.DKIM.Domain
-		if domain == "" {
-			from, err := address.Parse(o.Identity.From)
-			if err != nil {
-				return nil, err
-			}
-			domain = address.Domain(from)
-		}
-		if c.signer, err = dkim.New(domain, o.DKIM.Selector, o.DKIM.Key); err != nil {
+		if c.signer, err = dkim.New(cmp.Or(o.DKIM.Domain, c.domain), o.DKIM.Selector, o.DKIM.Key); err != nil {
 			return nil, err
 		}
 	}
@@ -95,6 +90,30 @@ func (c *Channel) Start(ctx context.Context) error { return c.client.Start(ctx) 
 
 // Stop cancels deliveries in progress and closes connections.
 func (c *Channel) Stop() { c.client.Stop() }
+
+// CheckDomain says what receivers find when they check mail of this channel.
+func (c *Channel) CheckDomain(ctx context.Context) notify.DomainReport {
+	o := domaincheck.Options{Domain: c.domain, Host: c.client.Host(), Encrypted: c.client.Encrypted}
+	if c.signer != nil {
+		o.Domain, o.Selector, o.Key = c.signer.Record()
+	}
+	return domaincheck.Run(ctx, o)
+}
+
+// CheckDomain says what receivers would find when they check mail of a sender, as long as there is
+// no mail server.
+func CheckDomain(ctx context.Context, from string) notify.DomainReport {
+	return domaincheck.Run(ctx, domaincheck.Options{Domain: domainOf(from)})
+}
+
+// domainOf returns the domain of an address; empty if it is none.
+func domainOf(from string) string {
+	parsed, err := address.Parse(from)
+	if err != nil {
+		return ""
+	}
+	return address.Domain(parsed)
+}
 
 // Deliver implements notify.Channel.
 func (c *Channel) Deliver(ctx context.Context, batch []notify.Outgoing, done func(int, notify.Result)) {

@@ -10,5 +10,5 @@
 // It must not import an HTTP API, a store or another adapter.
 //
 // Imports: base/background, notify, notify/mail/address, notify/mail/compose,
-// notify/mail/dkim, notify/mail/smtp.
+// notify/mail/dkim, notify/mail/domaincheck, notify/mail/smtp.
 package mail

@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -87,6 +88,22 @@ func parseKey(text []byte) (crypto.Signer, error) {
 		return k, nil
 	}
 	return nil, fmt.Errorf("a %T cannot be used for DKIM, which supports RSA and Ed25519", key)
+}
+
+// Record returns the domain and the selector of signatures, and the record that the DNS has to
+// have for them.
+func (s *Signer) Record() (domain, selector, record string) {
+	var kind string
+	var public []byte
+	switch key := s.options.Signer.Public().(type) {
+	case ed25519.PublicKey:
+		kind, public = "ed25519", key
+	case *rsa.PublicKey:
+		kind = "rsa"
+		public, _ = x509.MarshalPKIXPublicKey(key) // it was parsed
+	}
+	return s.options.Domain, s.options.Selector,
+		"v=DKIM1; k=" + kind + "; p=" + base64.StdEncoding.EncodeToString(public)
 }
 
 // Sign prepends the signature to the message's header.

@@ -55,6 +55,19 @@ func New(config Config, log *slog.Logger) *Client {
 	return c
 }
 
+// Encrypted connects to the mail server and reports whether the connection is encrypted.
+func (c *Client) Encrypted(ctx context.Context) (bool, error) {
+	to, err := dial(ctx, &c.config)
+	if err != nil {
+		return false, err
+	}
+	to.quit()
+	return to.encrypted, nil
+}
+
+// Host returns the mail server, without port.
+func (c *Client) Host() string { return c.config.Host }
+
 // Start starts the connection pool.
 func (c *Client) Start(ctx context.Context) error {
 	return c.Launch(ctx, func(work context.Context, spawn func(func())) error {
