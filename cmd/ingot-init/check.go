@@ -136,6 +136,10 @@ func connect(ctx context.Context, c initproto.Check, port int) (net.Conn, error)
 			return conn, nil
 		}
 	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		// Something listens there, but is busy or stuck.
+		return nil, fmt.Errorf("port %d does not accept connections: %s", port, why(err, c.Invocation))
+	}
 	return nil, &closedPort{port, why(err, c.Invocation)}
 }
 

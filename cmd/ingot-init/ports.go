@@ -88,6 +88,8 @@ func (s subject) explainedBy(err error, wanted []int, all []socket) string {
 	}
 	ports, addresses = slices.Compact(ports), slices.Compact(addresses)
 	switch {
+	case slices.Contains(addresses, net.IPv4zero.String()): // since the check
+		return err.Error()
 	case len(addresses) > 0:
 		return fmt.Sprintf("%s: the %s listens there at %s only; make it listen at 0.0.0.0", err, who,
 			strings.Join(addresses, ", "))

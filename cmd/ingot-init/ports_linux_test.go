@@ -6,8 +6,11 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"ingot/internal/platform/instance/initproto"
 )
@@ -49,6 +52,38 @@ func TestListening(t *testing.T) {
 	}
 }
 
+// A process that listens and accepts nothing is not told to listen at another address.
+func TestBusyListener(t *testing.T) {
+	t.Parallel()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd) //nolint:errcheck // it is a test's
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{}), syscall.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	at, err := syscall.Getsockname(fd)
+	addr, ok := at.(*syscall.SockaddrInet4)
+	if err != nil || !ok {
+		t.Fatal(at, err)
+	}
+	check := initproto.Check{Kind: initproto.CheckPort, Ports: []int{addr.Port}, Invocation: 200 * time.Millisecond}
+	for { // until no further connection fits into its queue
+		c, err := net.DialTimeout("tcp", net.JoinHostPort(loopback, strconv.Itoa(addr.Port)), 200*time.Millisecond)
+		if err != nil {
+			break
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	err = probe(t.Context(), check)
+	all := func() ([]socket, bool) { return []socket{{net.IPv6zero, addr.Port}}, true }
+	want := fmt.Sprintf("port %d does not accept connections: no answer within 200ms", addr.Port)
+	if err == nil || (subject{listening: all}).explained(err, check.Ports) != want {
+		t.Errorf("error is %v, want %s", err, want)
+	}
+}
+
 func TestExplained(t *testing.T) {
 	t.Parallel()
 	closed := &closedPort{8080, "connection refused"}
@@ -68,6 +103,7 @@ func TestExplained(t *testing.T) {
 				"the port in $PORT"},
 		{closed, []socket{{net.IPv6loopback, 8080}},
 			"port 8080 is not listening: connection refused: the app listens there at ::1 only; make it listen at 0.0.0.0"},
+		{closed, []socket{{net.IPv6loopback, 8080}, {net.IPv4zero, 8080}}, "port 8080 is not listening: connection refused"},
 		{errors.New("HTTP status 500"), []socket{{net.IPv4zero, 3000}}, "HTTP status 500"},
 	} {
 		if got := (subject{listening: func() ([]socket, bool) { return tc.sockets, true }}).
