@@ -94,6 +94,9 @@ type Build struct {
 	} `json:"relationships"`
 }
 
+// Failed reports whether the build ended without a droplet.
+func (b *Build) Failed() bool { return b.State == "FAILED" }
+
 // Task is a one-off command that runs an app's droplet.
 type Task struct {
 	GUID      string    `json:"guid"`

@@ -25,7 +25,9 @@ type Data struct {
 	SpaceGUID   string
 	Routes      []route
 	Processes   []processCard
+	Health      string
 	Crash       *crashCard
+	FailedBuild *cfapi.Build // the last build, if it failed
 	Deployments []cfapi.Deployment
 	MayWrite    bool
 	MayShell    bool
@@ -61,12 +63,11 @@ type crashCard struct {
 	Lines   []line
 	Try     string
 	Command string
-	Now     bool // an instance is crashed at this moment
 }
 
 const (
-	// crashShown is how long after a crash its card is shown.
-	crashShown = time.Hour
+	// healthyFor is how long instances have to run before the card of a crash is not shown any more.
+	healthyFor = 2 * time.Minute
 	// crashTogether is the time between the crash of a sidecar and that of its instance.
 	crashTogether = 15 * time.Second
 )
@@ -317,12 +318,16 @@ func (c *pages) loadApp(r *http.Request, s *page.Session, guid string) (*Data, e
 	path := "/v3/apps/" + d.App.GUID
 	var processes []cfapi.Process
 	var crashes []cfapi.Event
+	var builds struct{ Resources []cfapi.Build }
 	err = page.Together(
 		page.List(call, &d.Routes, path+"/routes", nil),
 		page.List(call, &processes, path+"/processes", nil),
 		func() (err error) { d.Changed, err = environmentChanged(call, d); return err },
 		page.List(call, &d.Deployments, "/v3/deployments", url.Values{"app_guids": {d.App.GUID}, "order_by": {"-created_at"},
 			"per_page": {"3"}}),
+		func() error {
+			return call.Get(&builds, path+"/builds", url.Values{"order_by": {"-created_at"}, "per_page": {"1"}})
+		},
 		page.List(call, &crashes, "/v3/audit_events", url.Values{
 			"target_guids": {d.App.GUID}, "types": {page.EventCrash + "," + page.EventSidecarCrash}, "order_by": {"-created_at"},
 			"per_page": {"5"},
@@ -330,6 +335,9 @@ func (c *pages) loadApp(r *http.Request, s *page.Session, guid string) (*Data, e
 	)
 	if err != nil {
 		return nil, err
+	}
+	if len(builds.Resources) > 0 && builds.Resources[0].Failed() {
+		d.FailedBuild = &builds.Resources[0]
 	}
 	for i := range d.Routes {
 		d.Routes[i].Link = d.Routes[i].link(r)
@@ -346,6 +354,7 @@ func (c *pages) loadApp(r *http.Request, s *page.Session, guid string) (*Data, e
 	if err := page.Together(calls...); err != nil {
 		return nil, err
 	}
+	d.Health = d.health()
 	if len(crashes) > 0 && d.App.Started() {
 		d.Crash = c.crash(call, d, newestCrash(crashes))
 	}
@@ -377,7 +386,35 @@ func loadCard(c *page.Caller, d *Data, p cfapi.Process) (processCard, error) {
 	return card, err
 }
 
-// crash returns the card of a crash, or nil if it was long ago.
+// health is the state of the app in one word, as in the list of apps.
+func (d *Data) health() string {
+	var wanted, running, crashed int
+	for _, p := range d.Processes {
+		wanted += p.Instances
+		running += p.Running
+		for _, in := range p.Cards {
+			if in.State == cfapi.Crashed {
+				crashed++
+			}
+		}
+	}
+	return health(&d.App, wanted, running, crashed)
+}
+
+// healthySince reports whether all instances have been running for a while since a crash.
+func (d *Data) healthySince(crash time.Time) bool {
+	for _, p := range d.Processes {
+		for _, in := range p.Cards {
+			if in.State != cfapi.Running || time.Duration(in.Uptime)*time.Second < healthyFor {
+				return false
+			}
+		}
+	}
+	return time.Since(crash) >= healthyFor
+}
+
+// crash returns the card of a crash, or nil if all instances have been running for a while since. It
+// stays in the list of events.
 func (c *pages) crash(call *page.Caller, d *Data, e cfapi.Event) *crashCard {
 	of := page.CrashOf(e.Data)
 	card := &crashCard{Index: of.Index, Sidecar: of.Sidecar, Reason: of.Description, At: e.CreatedAt}
@@ -387,12 +424,7 @@ func (c *pages) crash(call *page.Caller, d *Data, e cfapi.Event) *crashCard {
 	if of.Timestamp > 0 {
 		card.At = time.Unix(0, of.Timestamp).UTC()
 	}
-	for _, p := range d.Processes {
-		for _, in := range p.Cards {
-			card.Now = card.Now || in.State == cfapi.Crashed
-		}
-	}
-	if !card.Now && time.Since(card.At) > crashShown {
+	if d.healthySince(card.At) {
 		return nil
 	}
 	card.Try, card.Command = advice(d.App.Name, of.Description)

@@ -54,6 +54,7 @@ func (c *pages) loadApps(r *http.Request, s *page.Session) (any, error) {
 	return data, page.Together(
 		func() error { return markWritable(call, data.Rows) },
 		func() error { return c.complete(r, call, data.Rows) },
+		func() error { return markBuilds(call, data.Rows) },
 	)
 }
 
@@ -74,6 +75,34 @@ func markWritable(c *page.Caller, rows []Row) error {
 		rows[i].MayWrite = c.Session.Admin() || writable[rows[i].Relationships.Space.GUID()]
 	}
 	return nil
+}
+
+// buildsRead is how many of the newest builds of the apps of a page are looked at.
+const buildsRead = "200"
+
+// markBuilds sets which apps could not be built the last time.
+func markBuilds(c *page.Caller, rows []Row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	var guids []string
+	for i := range rows {
+		guids = append(guids, rows[i].GUID)
+	}
+	var builds struct{ Resources []cfapi.Build }
+	err := c.Get(&builds, "/v3/builds", url.Values{"app_guids": {strings.Join(guids, ",")}, "order_by": {"-created_at"},
+		"per_page": {buildsRead}})
+	newest := map[string]bool{}
+	for _, b := range builds.Resources {
+		app := b.Relationships.App.GUID()
+		if _, known := newest[app]; !known {
+			newest[app] = b.Failed()
+		}
+	}
+	for i := range rows {
+		rows[i].BuildFailed = newest[rows[i].GUID]
+	}
+	return err
 }
 
 // complete adds what a row needs and lists do not have: the first URL and what the app

@@ -13,6 +13,7 @@ type Row struct {
 	Org, Space      string
 	Running, Wanted int
 	Crashed         int
+	BuildFailed     bool // the last build
 	URL, Link       string
 	CPU             float64
 	Memory          int64
@@ -25,13 +26,16 @@ type Row struct {
 }
 
 // Health is the worst that can be said of the app in one word.
-func (r Row) Health() string {
+func (r Row) Health() string { return health(&r.App, r.Wanted, r.Running, r.Crashed) }
+
+// health is the state of an app on all pages.
+func health(app *cfapi.App, wanted, running, crashed int) string {
 	switch {
-	case !r.Started():
+	case !app.Started():
 		return "stopped"
-	case r.Crashed > 0:
+	case crashed > 0:
 		return "crashed"
-	case r.Running < r.Wanted:
+	case running < wanted:
 		return "starting"
 	}
 	return "running"

@@ -5,9 +5,12 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
+	"ingot/internal/base/fault"
 	"ingot/internal/base/keyed"
 	"ingot/internal/base/web"
 )
@@ -98,7 +101,8 @@ func (c *Console) Routes(m *web.Mux) {
 	streams := g.Within(web.Limits{Body: 1 << 10, Read: 30 * time.Second})
 	// For the parts of a mail template, each up to 1 MiB before it is encoded.
 	large := g.Within(web.Limits{Body: 12 << 20, Read: time.Minute, Write: time.Minute})
-	own := Part{Streams: map[string]Handler{"/live/*": c.live}, Changes: map[string]Handler{"/logout": c.logout}}
+	own := Part{Streams: map[string]Handler{"/live/*": c.live}, Changes: map[string]Handler{"/logout": c.logout},
+		Pages: map[string]Handler{"/*": unknown}}
 	for _, p := range slices.Concat(c.parts, []Part{own}) {
 		c.handle(g, http.MethodGet, p.Pages)
 		for pattern, one := range p.Screens {
@@ -126,4 +130,15 @@ func (c *Console) handle(g *web.Group, method string, of map[string]Handler) {
 // asset serves an embedded file. Its address changes with its content.
 func (c *Console) asset(w http.ResponseWriter, r *http.Request) error {
 	return c.templates.serveAsset(w, r, web.Param(r, "hash"), web.Param(r, "name"))
+}
+
+// unknown answers requests for pages that do not exist. A slash at the end of one that does is
+// removed.
+func unknown(w http.ResponseWriter, r *http.Request, _ *Session) error {
+	if short := strings.TrimRight(r.URL.Path, "/"); short != r.URL.Path {
+		http.Redirect(w, r, (&url.URL{Path: short, RawQuery: r.URL.RawQuery}).String(), http.StatusSeeOther)
+		return nil
+	}
+	return fault.New(fault.NotFound, "There is no page %s. It may have been removed, or the address has a typing error.",
+		r.URL.Path)
 }

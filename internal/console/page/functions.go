@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/look"
 )
 
@@ -36,6 +38,7 @@ func (t *Templates) functions() template.FuncMap {
 			return ""
 		},
 		"sentence": sentence,
+		"outcome":  outcome,
 		"lower":    strings.ToLower,
 		"add":      func(a, b int) int { return a + b },
 		"pageLink": Pager.link,
@@ -53,4 +56,23 @@ func HumanBytes(n int64) string {
 		value, suffix = value/unit, suffix[1:]
 	}
 	return strings.TrimSuffix(strconv.FormatFloat(value, 'f', 1, 64), ".0") + " " + suffix[:1] + "B"
+}
+
+// outcome says in words how a deployment ended, or how far it is.
+func outcome(d *cfapi.Deployment) string {
+	switch d.Status.Reason {
+	case "DEPLOYED":
+		return "deployed"
+	case "SUPERSEDED":
+		return "replaced by a newer deployment"
+	case "CANCELED":
+		return "canceled"
+	case "CANCELING":
+		return "being canceled"
+	case "PAUSED":
+		return "paused, waits to be continued"
+	case "DEPLOYING":
+		return "in progress"
+	}
+	return strings.ToLower(cmp.Or(d.Status.Reason, d.Status.Value))
 }
