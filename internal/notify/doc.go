@@ -7,6 +7,8 @@
 //	        delivery: expander ─── Directory.Page ─▶ Store.Extend      (large audiences, in chunks)
 //	        delivery: dispatcher ─ Store.Claim ─▶ template ─▶ Channel ─▶ journal ─▶ Store.Finish
 //
+//	        a send with a time: Store.Accept ─▶ schedule ─ delivery: Store.Activate ─▶ as any other
+//
 //	states of a message
 //
 //	    queued ──▶ delivered                      accepted by the next hop

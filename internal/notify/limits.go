@@ -22,6 +22,9 @@ type Limits struct {
 	Recipients int
 	// Bytes limits the text and the HTML of a send, each.
 	Bytes int
+	// Scheduled is the number of messages of a client that may wait for their time.
+	// An audience counts as one message.
+	Scheduled int
 	// Queue is the store's limit of waiting messages, for the error message.
 	Queue int
 }
@@ -33,6 +36,7 @@ const (
 	defaultBurst      = 20_000
 	defaultRecipients = 50_000_000
 	defaultBytes      = 1 << 20
+	defaultScheduled  = 2_000_000
 )
 
 func (l Limits) withDefaults() Limits {
@@ -50,6 +54,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.Bytes == 0 {
 		l.Bytes = defaultBytes
+	}
+	if l.Scheduled == 0 {
+		l.Scheduled = defaultScheduled
 	}
 	return l
 }

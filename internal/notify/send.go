@@ -77,7 +77,11 @@ type Send struct {
 	RequestID string // the caller's X-Vcap-Request-Id
 	Trace     string // traceparent of the request; "" if it is not traced
 	Received  time.Time
+	// SendAt is when its messages are due, by the machine's clock; zero means at once.
+	SendAt time.Time
 
+	// Scheduled reports that it waits for SendAt and has no messages yet.
+	Scheduled bool
 	// Cursor is the position up to which the audiences were read; Expanded
 	// reports that all were.
 	Cursor   Cursor

@@ -3,6 +3,7 @@ package notify
 import (
 	"encoding/json"
 	"iter"
+	"time"
 )
 
 // Request is a send request from an HTTP API, with a valid format.
@@ -32,6 +33,8 @@ type Request struct {
 	Hash           string
 	// MembersHash replaces Hash after Members were read.
 	MembersHash func() string
+	// SendAt is when to send; zero, or a time that has passed, means at once.
+	SendAt time.Time
 	// Async requests a response (202) before a large audience is read.
 	Async bool
 }

@@ -79,7 +79,7 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 	if err := s.quotas.request(r.Client, now); err != nil {
 		return Receipt{}, err
 	}
-	if err := s.check(r); err != nil {
+	if err := s.check(r, now); err != nil {
 		return Receipt{}, err
 	}
 	if r.IdempotencyKey != "" && r.Members == nil {
@@ -105,6 +105,9 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 		Trace:      r.Trace,
 		Received:   now,
 	}}
+	if r.SendAt.After(now) {
+		n.SendAt = r.SendAt
+	}
 	if strings.TrimSpace(n.Content.Subject) == "" {
 		n.Content.Subject = noSubject
 	}
@@ -126,7 +129,8 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 	return s.accept(ctx, r, n, now)
 }
 
-// accept reads the first recipients of a send and stores it.
+// accept reads the first recipients of a send and stores it. Those of a scheduled one are read
+// when it is due, so that they are the members of that time.
 func (s *Service) accept(ctx context.Context, r Request, n NewSend, now time.Time) (Receipt, error) {
 	if r.IdempotencyKey != "" {
 		n.Idempotency = Idempotency{Key: r.IdempotencyKey, Hash: r.Hash, Until: now.Add(keysKept)}
@@ -134,16 +138,20 @@ func (s *Service) accept(ctx context.Context, r Request, n NewSend, now time.Tim
 	if err := s.read(ctx, r, &n); err != nil {
 		return Receipt{}, err
 	}
-	if err := s.quota(n, now); err != nil {
+	known := len(n.Recipients)
+	if n.Planned <= SingleLimit { // a longer list counts when it is read
+		known += n.Planned
+	}
+	if err := s.quota(n, known, now); err != nil {
 		return Receipt{}, err
 	}
 	accepted, replayed, err := s.o.Store.Accept(ctx, n)
 	if err != nil {
-		s.quotas.giveBack(r.Client, len(n.Recipients), now)
+		s.quotas.giveBack(r.Client, known, now)
 		return Receipt{}, s.refusal(err, r)
 	}
 	if replayed {
-		s.quotas.giveBack(r.Client, len(n.Recipients), now)
+		s.quotas.giveBack(r.Client, known, now)
 	} else {
 		s.o.Kick()
 	}
@@ -151,8 +159,8 @@ func (s *Service) accept(ctx context.Context, r Request, n NewSend, now time.Tim
 }
 
 // check validates the parts of a request that need no store.
-func (s *Service) check(r Request) error {
-	var problems []string
+func (s *Service) check(r Request, now time.Time) error {
+	problems := checkTimes(r, now)
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	for _, f := range []struct{ name, value string }{{"subject", r.Content.Subject}, {"reply_to", r.Content.ReplyTo}} {
 		if strings.ContainsAny(f.value, "\r\n\x00") {
@@ -253,6 +261,13 @@ func (s *Service) read(ctx context.Context, r Request, n *NewSend) error {
 			return err
 		}
 	}
+	if !n.SendAt.IsZero() {
+		n.PlannedLimit = max(s.o.Limits.Scheduled, 0)
+		if len(n.Audiences) == 1 && n.List() == "" && near(n.Audiences[0]) {
+			n.Planned = 1
+		}
+		return nil
+	}
 	reader := Reader{Directory: s.o.Directory, Lists: s.o.Store, Page: atOnce, Near: r.Async || campaign,
 		Lenient: campaign}
 	var err error
@@ -260,11 +275,11 @@ func (s *Service) read(ctx context.Context, r Request, n *NewSend) error {
 	return err
 }
 
-func (s *Service) quota(n NewSend, now time.Time) error {
-	if err := s.quotas.recipients(n.ClientID, len(n.Recipients), now); err != nil {
+func (s *Service) quota(n NewSend, known int, now time.Time) error {
+	if err := s.quotas.recipients(n.ClientID, known, now); err != nil {
 		return err
 	}
-	if n.Expanded || len(n.Recipients) > 0 {
+	if n.Expanded || known > 0 {
 		return nil
 	}
 	return s.quotas.open(n.ClientID, now)
@@ -280,6 +295,10 @@ func (s *Service) refusal(err error, r Request) error {
 		}
 		return fault.Wrap(err, fault.Unavailable, "The queue is full%s. Nothing was sent; try again later", limit).
 			After(whenFull)
+	case errors.Is(err, ErrScheduleFull):
+		return fault.Wrap(err, fault.RateLimited,
+			"The client %q may have %d messages scheduled, and not enough are left for this request: nothing was sent; try "+
+				"again when some of them were sent, or cancel some", r.Client, s.o.Limits.Scheduled).After(time.Hour)
 	case errors.Is(err, ErrKeyReused):
 		return fault.Wrap(err, fault.Conflict,
 			"The Idempotency-Key %q was used for another request in the last 24 hours: use a new key for a new request",

@@ -12,6 +12,8 @@ var (
 	ErrNotFound  = errors.New("not found")
 	ErrConflict  = errors.New("already exists")
 	ErrQueueFull = errors.New("too many messages are waiting")
+	// ErrScheduleFull means that a client has too many messages that wait for their time.
+	ErrScheduleFull = errors.New("too many messages are scheduled")
 	// ErrTooMany means that a send would have more than MaxRecipients.
 	ErrTooMany = errors.New("a send has too many recipients")
 	// ErrKeyReused means that an idempotency key was used for a different
@@ -120,6 +122,10 @@ type NewSend struct {
 	Recipients []Recipient
 	// Idempotency is empty, or a key of the client with a hash of the request.
 	Idempotency Idempotency
+	// Planned is the number of recipients of a send that has a SendAt; 0 if they are those of an
+	// audience, which is read then. PlannedLimit is how many the client may have in all its
+	// scheduled sends, where an audience counts as one; 0 means no limit.
+	Planned, PlannedLimit int
 }
 
 // Idempotency identifies a request that may be repeated without effect.
@@ -207,8 +213,9 @@ type Claimed struct {
 type Queue interface {
 	// Accept stores a send with its first recipients and its idempotency key in
 	// one transaction, and returns it with its number. Concurrent calls share a
-	// commit. It fails with ErrQueueFull or ErrKeyReused; if the key was used
-	// for the same request before, it returns the earlier send and replayed.
+	// commit. It fails with ErrQueueFull, ErrScheduleFull or ErrKeyReused; if the
+	// key was used for the same request before, it returns the earlier send and
+	// replayed. A send with a SendAt waits for Activate, without recipients.
 	Accept(ctx context.Context, n NewSend) (s Send, replayed bool, err error)
 	// Repeated returns the send of a client's idempotency key, and whether
 	// there is one; ErrKeyReused if the key was used for a different request.
@@ -219,6 +226,11 @@ type Queue interface {
 	// ErrConflict. Recipients that the send already has (by user id, else
 	// address) are skipped.
 	Extend(ctx context.Context, send int64, from Cursor, more []Recipient, to Cursor, expanded bool) error
+	// Activate starts scheduled sends whose time has come, the earliest first, at
+	// most limit: their named recipients get messages, audiences are to be
+	// expanded. It returns how many it started and when the next is due; zero if
+	// none is scheduled. Each is started once, also by several processes.
+	Activate(ctx context.Context, limit int) (started int, next time.Time, err error)
 	// ClaimExpansions leases sends that are not fully expanded to owner.
 	ClaimExpansions(ctx context.Context, owner string, limit int, lease time.Duration) ([]Send, error)
 	// Claim leases due messages to owner: at most limit, from all queues,

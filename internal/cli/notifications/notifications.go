@@ -239,6 +239,7 @@ type sendFlags struct {
 	Text     string `long:"text" value-name:"TEXT" description:"Text, or @FILE"`
 	HTML     string `long:"html" value-name:"HTML" description:"HTML, or @FILE"`
 	ReplyTo  string `long:"reply-to" value-name:"ADDRESS" description:"Reply-To address"`
+	timeFlags
 }
 
 type receipt struct {
@@ -248,13 +249,13 @@ type receipt struct {
 }
 
 func sendNotification(ctx context.Context, s *core.Session, w core.Words, f *sendFlags) (core.Result, error) {
-	path, err := f.path(ctx, s)
+	to, err := f.to(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	body := map[string]any{"kind_id": w["KIND"]}
-	for key, value := range map[string]string{"subject": f.Subject, "text": f.Text, "html": f.HTML, "reply_to": f.ReplyTo,
-		"to": f.Email, "role": f.Role} {
+	for key, value := range map[string]string{"subject": f.Subject, "text": f.Text, "html": f.HTML,
+		"reply_to": f.ReplyTo} {
 		if value == "" {
 			continue
 		}
@@ -266,46 +267,60 @@ func sendNotification(ctx context.Context, s *core.Session, w core.Words, f *sen
 		return nil, core.UsageError("--text or --html is required")
 	}
 	s.Say("Sending %s...", s.Out.Bold(w["KIND"]))
+	if f.timeFlags != (timeFlags{}) {
+		return f.sendTimed(ctx, s, body, to)
+	}
+	if f.Email != "" {
+		body["to"] = f.Email
+	}
+	if f.Role != "" {
+		body["role"] = f.Role
+	}
 	out := &core.Listing[receipt]{
 		Key: "sent", None: "No recipients.", Heading: []string{"recipient", "status", "notification"},
 		Paint: []core.Paint{nil, core.State},
 		Cells: func(r receipt) []string { return []string{r.Recipient, r.Status, r.ID} },
 	}
-	if err := f.call(ctx, s, http.MethodPost, path, body, &out.Rows); err != nil {
+	if err := f.call(ctx, s, http.MethodPost, to.path+url.PathEscape(to.id), body, &out.Rows); err != nil {
 		return nil, err
 	}
 	s.OK()
 	return out, nil
 }
 
-// path returns the API path for the recipients.
-func (f *sendFlags) path(ctx context.Context, s *core.Session) (string, error) {
-	var paths []string
+// audience is whom to send to: the path of version 1 of the API, and the type of an audience.
+type audience struct{ path, kind, id string }
+
+// to returns the recipients.
+func (f *sendFlags) to(ctx context.Context, s *core.Session) (audience, error) {
+	var all []audience
 	if f.Everyone {
-		paths = append(paths, "/everyone")
+		all = append(all, audience{"/everyone", "everyone", ""})
 	}
 	if f.Email != "" {
-		paths = append(paths, "/emails")
+		all = append(all, audience{"/emails", "email", ""})
 	}
 	if f.Scope != "" {
-		paths = append(paths, "/uaa_scopes/"+url.PathEscape(f.Scope))
+		all = append(all, audience{"/uaa_scopes/", "scope", f.Scope})
 	}
-	for _, to := range []struct{ name, at, kind string }{
-		{f.User, "/users/", "user"}, {f.Space, "/spaces/", "space"}, {f.Org, "/organizations/", "org"},
+	for _, to := range []struct{ name, at, kind, audience string }{
+		{f.User, "/users/", "user", "user"}, {f.Space, "/spaces/", "space", "space"},
+		{f.Org, "/organizations/", "org", "organization"},
 	} {
 		if to.name == "" {
 			continue
 		}
 		guid, err := recipientOf(ctx, s, to.kind, to.name)
 		if err != nil {
-			return "", err
+			return audience{}, err
 		}
-		paths = append(paths, to.at+url.PathEscape(guid))
+		all = append(all, audience{to.at, to.audience, guid})
 	}
-	if len(paths) != 1 {
-		return "", core.UsageError("exactly one of --everyone, --user, --space, --org, --scope, --email is required")
+	if len(all) != 1 {
+		return audience{}, core.UsageError(
+			"exactly one of --everyone, --user, --space, --org, --scope, --email is required")
 	}
-	return paths[0], nil
+	return all[0], nil
 }
 
 var guidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
@@ -389,7 +404,8 @@ func Commands() []*core.Command {
 			"", "--create plain --text @mail.txt --html @mail.html --assign disk-full"),
 		core.Entry("notifications send", "KIND", "Send a notification", core.NeedsLogin, sendNotification,
 			"disk-full --everyone --subject 'Disk full' --text 'Please tidy up'",
-			"disk-full --space dev --text 'Please tidy up'"),
+			"disk-full --space dev --text 'Please tidy up'",
+			"maintenance --everyone --text 'In an hour' --at 2026-12-24T18:00:00+01:00"),
 		core.Entry("notifications status", "NOTIFICATION", "Show a notification's delivery status",
 			core.NeedsLogin, showStatus,
 			"1b2c3d"),

@@ -53,10 +53,14 @@ func (d *Delivery) expand(ctx context.Context) {
 	look := d.o.Now() // when to search for more sends
 	for {
 		if now := d.o.Now(); !now.Before(look) {
+			next := d.activate(ctx)
 			if len(active) < manyExpansions {
 				queue = d.claimExpansions(ctx, active, queue)
 			}
 			looked, look = now, now.Add(d.o.Poll)
+			if !next.IsZero() {
+				look = earlier(look, later(next, now.Add(scanInterval)))
+			}
 		}
 		for running < sideBySide {
 			var next *expansion
@@ -101,6 +105,35 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// activatedAtOnce limits how many scheduled sends are started between two looks at the rest of
+// the work.
+const activatedAtOnce = 1000
+
+// activate starts scheduled sends, and returns when the next is due; zero if none is scheduled.
+func (d *Delivery) activate(ctx context.Context) time.Time {
+	var started int
+	var next time.Time
+	err := background.Do("scheduled sends", func() (err error) {
+		started, next, err = d.o.Store.Activate(ctx, activatedAtOnce)
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		d.o.Log.Error("start scheduled sends failed, retrying", "error", err)
+		return d.o.Now().Add(recovery)
+	}
+	if started > 0 {
+		d.claims.send()
+	}
+	return next
 }
 
 // claimExpansions adds sends that are waiting to be expanded.

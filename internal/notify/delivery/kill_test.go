@@ -206,6 +206,30 @@ func TestKillWhileAccepting(t *testing.T) {
 // it the long form.
 func TestSoakKill(t *testing.T) {
 	t.Parallel()
+	soakKill(t, func(int) []notify.NewSend {
+		return []notify.NewSend{{Send: notify.Send{
+			ClientID: "shop", KindID: "news", Audiences: []notify.Audience{{Type: notify.ToEveryone}},
+			Content: notify.Content{Subject: "Hello", Text: "text"}, Received: time.Now(),
+		}}}
+	})
+}
+
+// TestSoakKillSchedule is TestSoakKill with sends to each user that are due while servers are killed.
+func TestSoakKillSchedule(t *testing.T) {
+	t.Parallel()
+	soakKill(t, func(users int) (all []notify.NewSend) {
+		for _, id := range newPeople(users).order {
+			all = append(all, notify.NewSend{Send: notify.Send{
+				ClientID: "shop", KindID: "news", Audiences: []notify.Audience{{Type: notify.ToUser, ID: id}},
+				Content: notify.Content{Subject: "Hello", Text: "text"}, Received: time.Now(), SendAt: time.Now(),
+			}, Planned: 1})
+		}
+		return all
+	})
+}
+
+func soakKill(t *testing.T, make func(users int) []notify.NewSend) {
+	t.Helper()
 	users, kills := 1000, 8
 	if os.Getenv("INGOT_SOAK") == "1" {
 		users, kills = 10_000, 200
@@ -230,12 +254,11 @@ func TestSoakKill(t *testing.T) {
 		Created: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	send, _, err := store.Accept(ctx, notify.NewSend{Send: notify.Send{
-		ClientID: "shop", KindID: "news", Audiences: []notify.Audience{{Type: notify.ToEveryone}},
-		Content: notify.Content{Subject: "Hello", Text: "text"}, Received: time.Now(),
-	}})
-	if err != nil {
-		t.Fatal(err)
+	var sends []int64
+	for _, n := range make(users) {
+		send, _, err := store.Accept(ctx, n)
+		testkit.Must(t, err)
+		sends = append(sends, send.Number)
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
@@ -300,12 +323,15 @@ func TestSoakKill(t *testing.T) {
 	}
 	told.await(users)
 	final.Stop()
-	s, err := store.Send(ctx, send.Number)
-	if err != nil {
-		t.Fatal(err)
+	var counts notify.Counts
+	for _, number := range sends {
+		s, err := store.Send(ctx, number)
+		testkit.Must(t, err)
+		counts.Total += s.Counts.Total
+		counts.Delivered += s.Counts.Delivered
 	}
-	if s.Counts.Total != users || s.Counts.Delivered != users {
-		t.Errorf("counts are %+v, want all %d delivered", s.Counts, users)
+	if counts.Total != users || counts.Delivered != users {
+		t.Errorf("counts are %+v, want all %d delivered", counts, users)
 	}
 }
 

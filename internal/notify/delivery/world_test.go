@@ -278,6 +278,7 @@ type setup struct {
 	db      *db.DB // an SQLite database of its own without
 	channel notify.Channel
 	change  func(*Options)
+	now     func() time.Time // of the store
 }
 
 func newWorld(t testing.TB, s setup) *world {
@@ -286,7 +287,7 @@ func newWorld(t testing.TB, s setup) *world {
 	if s.db == nil {
 		s.db = dbtest.New(t, db.SQLite)
 	}
-	real, err := notifydb.Open(ctx, s.db, notifydb.Options{QueueLimit: s.limit})
+	real, err := notifydb.Open(ctx, s.db, notifydb.Options{QueueLimit: s.limit, Now: s.now})
 	if err != nil {
 		t.Fatal(err)
 	}

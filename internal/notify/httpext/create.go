@@ -45,6 +45,9 @@ type newSendBody struct {
 	Locale     string          `json:"locale"`
 	Audience   *audienceBody   `json:"audience"`
 	Recipients []recipientBody `json:"recipients"`
+	// SendAt is a time in RFC 3339, Delay a duration from now; at most one is given.
+	SendAt string `json:"send_at"`
+	Delay  string `json:"delay"`
 }
 
 type audienceBody struct {
@@ -86,6 +89,9 @@ func (f *handlers) createSend(w http.ResponseWriter, r *http.Request) error {
 		RequestID: r.Header.Get(web.RequestIDHeader), Trace: tracing.Traceparent(r.Context()),
 		IdempotencyKey: r.Header.Get("Idempotency-Key"), Async: true,
 	}
+	if request.SendAt, err = body.sendAt(time.Now()); err != nil {
+		return err
+	}
 	fingerprint := func() string { return r.Method + " " + r.URL.Path + " " + hex.EncodeToString(sum.Sum(nil)) }
 	if members == nil {
 		request.Hash = fingerprint()
@@ -111,12 +117,20 @@ func (f *handlers) createSend(w http.ResponseWriter, r *http.Request) error {
 	}
 	id := f.Service.IDs().Send(receipt.Send.Number)
 	w.Header().Set("Location", "/sends/"+id)
-	out := map[string]any{"id": id, "status": "accepted", "_links": map[string]link{
+	out := map[string]any{"id": id, "status": acceptedAs(receipt.Send), "_links": map[string]link{
 		"self": {"/sends/" + id}, "messages": {"/messages?send=" + id}}}
 	if members != nil && !receipt.Replayed {
 		out["recipients"], out["duplicates"] = receipt.Members, receipt.Duplicates
 	}
 	return web.Answer(w, http.StatusAccepted, out, nil)
+}
+
+// acceptedAs returns the status of a send that was accepted.
+func acceptedAs(s notify.Send) string {
+	if s.Scheduled {
+		return "scheduled"
+	}
+	return "accepted"
 }
 
 // readSend reads a send, and the recipients if it names any. sum is the hash of what was read.
@@ -234,6 +248,27 @@ func (b *newSendBody) audiences() ([]notify.Audience, error) {
 		problems = append(problems, `"audience.role" may be OrgManager, OrgAuditor or BillingManager, of an organization`)
 	}
 	return []notify.Audience{a}, fault.Invalid(problems...)
+}
+
+// sendAt returns when to send; zero means at once.
+func (b *newSendBody) sendAt(now time.Time) (time.Time, error) {
+	switch {
+	case b.SendAt != "" && b.Delay != "":
+		return time.Time{}, fault.Invalid(`give either "send_at" or "delay", not both`)
+	case b.SendAt != "":
+		at, err := time.Parse(time.RFC3339, b.SendAt)
+		if err != nil {
+			return at, fault.Invalid(`"send_at" must be a time with a zone, such as 2026-12-24T18:00:00+01:00`)
+		}
+		return at, nil
+	case b.Delay != "":
+		d, err := time.ParseDuration(b.Delay)
+		if err != nil || d < 0 {
+			return time.Time{}, fault.Invalid(`"delay" must be a duration such as 90s, 15m or 36h`)
+		}
+		return now.Add(d), nil
+	}
+	return time.Time{}, nil
 }
 
 // checkTemplate finds out that a template is missing before it would be replaced by another.

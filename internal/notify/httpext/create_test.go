@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ingot/internal/notify"
+	"ingot/internal/notify/apitest"
 )
 
 func TestCreateSend(t *testing.T) {
@@ -171,4 +174,79 @@ func TestSchemas(t *testing.T) {
 	w.Expect(1, c, "PUT", "/kinds/none/schema", `{}`, 404, `Notification with ID "none" could not be found`)
 	w.Expect(1, w.Client("other"), "GET", path, "", 404, "")
 	w.Expect(1, w.Client("shop", "notifications.write"), "PUT", path, `{}`, 403, "")
+}
+
+// A send with a time waits for it.
+func TestCreateSendLater(t *testing.T) {
+	t.Parallel()
+	w, c := world(t)
+	at := time.Now().Add(time.Hour).In(time.FixedZone("", 3600)).Truncate(time.Second)
+	var made struct{ ID, Status string }
+	w.Expect(1, c, "POST", "/sends", `{"kind_id":"news","recipients":[{"user":"u-1"},{"email":"a@example.com"}],"send_at":"`+
+		at.Format(time.RFC3339)+`"}`, 202, "").Into(&made)
+	var shown struct {
+		Status string
+		SendAt time.Time `json:"send_at"`
+		Counts struct{ Total int }
+	}
+	w.Expect(1, c, "GET", "/sends/"+made.ID, "", 200, "").Into(&shown)
+	if made.Status != "scheduled" || shown.Status != "scheduled" || !shown.SendAt.Equal(at) || shown.Counts.Total != 0 {
+		t.Errorf("%+v, shown as %+v", made, shown)
+	}
+	w.Expect(2, c, "POST", "/sends", `{"kind_id":"news","audience":{"type":"user","id":"u-1"},"delay":"36h"}`, 202, "").
+		Into(&made)
+	if made.Status != "scheduled" {
+		t.Error(made)
+	}
+	if n, err := w.Store.Waiting(t.Context()); err != nil || n != 0 {
+		t.Errorf("%d messages wait, %v", n, err)
+	}
+	if a := w.Expect(1, c, "GET", "/sends", "", 200, ""); strings.Count(a.Body, `"scheduled"`) != 2 {
+		t.Error(a.Body)
+	}
+	// A time that has passed is no schedule.
+	w.Expect(1, c, "POST", "/sends", `{"kind_id":"news","recipients":[{"user":"u-1"}],"send_at":"2020-01-01T00:00:00Z"}`, 202, "").
+		Into(&made)
+	if n, err := w.Store.Waiting(t.Context()); err != nil || n != 1 || made.Status != "accepted" {
+		t.Errorf("%d messages wait, %v, %+v", n, err, made)
+	}
+	const one = `{"kind_id":"news","recipients":[{"user":"u-1"}],`
+	for times, want := range map[string]string{
+		`"send_at":"2026-12-24T18:00:00"`:                   `"send_at" must be a time with a zone, such as 2026-12-24T18:00:00+01:00`,
+		`"send_at":"tomorrow"`:                              `"send_at" must be a time with a zone, such as 2026-12-24T18:00:00+01:00`,
+		`"delay":"soon"`:                                    `"delay" must be a duration such as 90s, 15m or 36h`,
+		`"delay":"-1h"`:                                     `"delay" must be a duration such as 90s, 15m or 36h`,
+		`"delay":"1h","send_at":"2026-12-24T18:00:00Z"`:     `give either "send_at" or "delay", not both`,
+		`"send_at":"9000-01-01T00:00:00Z"`:                  `"send_at" is 9000-01-01T00:00:00Z, more than 366 days from now: nothing was sent`,
+		`"send_at":"2026-12-24T18:00:00+01:00","at":"then"`: `Unknown field(s): 'at'`,
+	} {
+		w.Expect(1, c, "POST", "/sends", one+times+"}", 422, want)
+	}
+}
+
+// A client has a bound on what it schedules, and others have theirs.
+func TestScheduleLimit(t *testing.T) {
+	t.Parallel()
+	w := apitest.Limited(t, notify.Limits{Scheduled: 3})
+	for _, id := range []string{"shop", "other"} {
+		w.Expect(1, w.Client(id), "PUT", "/notifications", `{"source_name":"x","notifications":{"news":{"description":"n"}}}`, 204, "")
+	}
+	body := func(n int) string {
+		return `{"kind_id":"news","delay":"1h","recipients":[` +
+			strings.TrimSuffix(strings.Repeat(`{"user":"USER"},`, n), ",") + `]}`
+	}
+	send := func(client string, status, n int) string {
+		t.Helper()
+		text := body(n)
+		for i := range n {
+			text = strings.Replace(text, "USER", fmt.Sprint("u-", i), 1)
+		}
+		return w.Expect(1, w.Client(client), "POST", "/sends", text, status, "").Body
+	}
+	send("shop", 202, 2)
+	if a := send("shop", 429, 2); !strings.Contains(a, "may have 3 messages scheduled") {
+		t.Error(a)
+	}
+	send("shop", 202, 1)
+	send("other", 202, 3)
 }

@@ -21,12 +21,13 @@ const (
 type sendBody struct {
 	ID             string            `json:"id"`
 	ClientID       string            `json:"client_id"`
-	Status         string            `json:"status"` // "expanding", "sending" or "completed"
+	Status         string            `json:"status"` // "scheduled", "expanding", "sending" or "completed"
 	KindID         string            `json:"kind_id,omitempty"`
 	CampaignTypeID string            `json:"campaign_type_id,omitempty"`
 	Audiences      []notify.Audience `json:"audiences"`
 	Subject        string            `json:"subject"`
 	Received       time.Time         `json:"received_at"`
+	SendAt         *time.Time        `json:"send_at,omitempty"`
 	Finished       *time.Time        `json:"completed_at"`
 	Counts         countsBody        `json:"counts"`
 	Links          map[string]link   `json:"_links"`
@@ -54,6 +55,12 @@ func (f *handlers) presentSend(s notify.Send) sendBody {
 		Subject:   s.Content.Subject, Received: s.Received,
 		Counts: countsBody{c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable, c.Unsubscribed},
 		Links:  map[string]link{"self": {"/sends/" + id}, "messages": {"/messages?send=" + id}},
+	}
+	if !s.SendAt.IsZero() {
+		out.SendAt = &s.SendAt
+	}
+	if s.Scheduled {
+		out.Status = "scheduled"
 	}
 	if s.Expanded {
 		out.Status = "sending"

@@ -189,7 +189,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 		messages := []newMessage{} // never null in JSON
 		var members []any
 		for _, a := range batch {
-			if a.err != nil || a.replayed {
+			if a.err != nil || a.replayed || a.later() {
 				continue
 			}
 			n := len(a.Recipients)
@@ -220,34 +220,46 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 				return err
 			}
 		}
-		if err := s.store(tx, shard, sends, messages); err != nil {
+		if err := storeScheduled(tx, batch); err != nil {
+			return err
+		}
+		s.backlog.add(len(messages))
+		if err := store(tx, shard, sends, messages); err != nil {
 			return err
 		}
 		if err := newMembers.all(tx, members); err != nil {
 			return err
 		}
-		for _, a := range batch { // in order of their numbers, as in Finish, to avoid deadlocks
-			if a.err == nil && !a.replayed && a.Counts.Total > 0 && (!a.Expanded || a.Counts.Total > notify.SingleLimit) {
-				if err := addCounts(tx, a.Number, shard, a.Counts, 0); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
+		return countLarge(tx, batch, shard)
 	})
 	if err == nil {
 		s.remember(batch)
+		s.schedule.added(batch)
 		s.held.queued(notify.PrioritySingle, due)
 		s.held.queued(notify.PriorityBulk, due)
 	}
 	return err
 }
 
+// countLarge stores the counts of the large sends of a group, in order of their numbers, as in Finish, to
+// avoid deadlocks.
+func countLarge(tx *db.Tx, batch []*acceptance, shard int) error {
+	for _, a := range batch {
+		if a.err != nil || a.replayed || a.Counts.Total == 0 || a.Expanded && a.Counts.Total <= notify.SingleLimit {
+			continue
+		}
+		if err := addCounts(tx, a.Number, shard, a.Counts, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // remember caches the small sends of a group, which are claimed in a moment. The others are
 // cached when they are first claimed.
 func (s *Store) remember(batch []*acceptance) {
 	for _, a := range batch {
-		if a.err != nil || a.replayed || !a.Expanded || a.Counts.Total > notify.SingleLimit ||
+		if a.err != nil || a.replayed || !a.Expanded || a.later() || a.Counts.Total > notify.SingleLimit ||
 			len(a.Audiences) > notify.SingleLimit {
 			continue
 		}
@@ -274,11 +286,10 @@ type newSend struct {
 
 // store inserts the sends and messages of a group, and adds to the number of waiting messages. On
 // PostgreSQL this is one round trip.
-func (s *Store) store(tx *db.Tx, shard int, sends []newSend, messages []newMessage) error {
+func store(tx *db.Tx, shard int, sends []newSend, messages []newMessage) error {
 	if len(sends) == 0 {
 		return nil
 	}
-	s.backlog.add(len(messages))
 	if tx.Dialect() == db.Postgres {
 		sent, err := json.Marshal(sends)
 		if err != nil {
@@ -377,6 +388,9 @@ func (s *Store) admit(tx *db.Tx, batch []*acceptance, now time.Time) error {
 			return err
 		}
 	}
+	if err := admitScheduled(tx, batch); err != nil {
+		return err
+	}
 	if s.limit <= 0 || s.backlog.far(s.limit, batch) {
 		return nil
 	}
@@ -386,27 +400,34 @@ func (s *Store) admit(tx *db.Tx, batch []*acceptance, now time.Time) error {
 	}
 	s.backlog.set(n)
 	for _, a := range batch {
-		if a.err != nil || a.replayed {
+		if a.err != nil || a.replayed || a.later() {
 			continue
 		}
 		if n+max(len(a.Recipients), 1) <= s.limit {
 			n += len(a.Recipients)
 			continue
 		}
-		a.err = notify.ErrQueueFull
-		for _, b := range batch {
-			if b.original == a {
-				b.replayed, b.err = false, a.err
-			}
-		}
-		if a.Idempotency.Key != "" {
-			if _, err := tx.Exec("DELETE FROM notify_idempotency WHERE client_id = ? AND name = ? AND send = ?",
-				a.ClientID, a.Idempotency.Key, a.Number); err != nil {
-				return err
-			}
+		if err := refuse(tx, batch, a, notify.ErrQueueFull); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// refuse makes a call of the group, and its repetitions, fail.
+func refuse(tx *db.Tx, batch []*acceptance, a *acceptance, why error) error {
+	a.err = why
+	for _, b := range batch {
+		if b.original == a {
+			b.replayed, b.err = false, why
+		}
+	}
+	if a.Idempotency.Key == "" {
+		return nil
+	}
+	_, err := tx.Exec("DELETE FROM notify_idempotency WHERE client_id = ? AND name = ? AND send = ?",
+		a.ClientID, a.Idempotency.Key, a.Number)
+	return err
 }
 
 // backlog is what the leader knows about the number of waiting messages, so that it need not read it for
@@ -468,15 +489,12 @@ func useKey(tx *db.Tx, batch []*acceptance, a *acceptance, now time.Time) error 
 
 // sendOf returns the send of an idempotency key.
 func sendOf(tx *db.Tx, clientID, kindID string, send int64) (notify.Send, error) {
-	row, err := one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?", send)
+	found, err := findSend(tx, send)
 	if isNotFound(err) {
 		// It was purged.
 		return notify.Send{Number: send, ClientID: clientID, KindID: kindID, Expanded: true}, nil
 	}
-	if err == nil {
-		err = count(tx, &row)
-	}
-	return row.Send, err
+	return found, err
 }
 
 // Repeated implements notify.Store.

@@ -232,3 +232,78 @@ func BenchmarkDeliverBacklog(b *testing.B) {
 		rate(b, int64(b.N), "messages")
 	})
 }
+
+// BenchmarkSchedule is how long the start of scheduled sends takes that are due at the same time.
+func BenchmarkSchedule(b *testing.B) {
+	benchEach(b, func(b *testing.B, _ *db.DB, s *notifydb.Store) {
+		schedule(b, s, b.N, time.Now())
+		b.ResetTimer()
+		for started := 0; started < b.N; {
+			n, _, err := s.Activate(b.Context(), 1000)
+			if err != nil {
+				b.Fatal(err)
+			}
+			started += n
+		}
+		b.StopTimer()
+		rate(b, int64(b.N), "sends")
+	})
+}
+
+// BenchmarkAcceptBesideSchedule is BenchmarkAccept, claims and finishes beside a schedule of 100,000 sends that are
+// not due, or a million with INGOT_SOAK=1.
+func BenchmarkAcceptBesideSchedule(b *testing.B) {
+	size := 100_000
+	if os.Getenv("INGOT_SOAK") == "1" {
+		size = 1_000_000
+	}
+	benchEach(b, func(b *testing.B, _ *db.DB, s *notifydb.Store) {
+		for _, scheduled := range []int{0, size} {
+			b.Run(fmt.Sprint(scheduled), func(b *testing.B) {
+				schedule(b, s, scheduled, time.Now().Add(time.Hour))
+				b.ResetTimer()
+				var wg sync.WaitGroup
+				var next atomic.Int64
+				for range 32 {
+					wg.Go(func() {
+						for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
+							if _, _, err := s.Accept(b.Context(), single(i)); err != nil {
+								b.Error(err)
+								return
+							}
+							if _, _, err := s.Activate(b.Context(), 1000); err != nil {
+								b.Error(err)
+								return
+							}
+						}
+					})
+				}
+				wg.Wait()
+				work(b, s, 4, b.N)
+				b.StopTimer()
+				rate(b, int64(b.N), "sends")
+			})
+		}
+	})
+}
+
+// schedule stores sends to one user each that are due at a time.
+func schedule(b *testing.B, s *notifydb.Store, n int, at time.Time) {
+	b.Helper()
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range 128 {
+		wg.Go(func() {
+			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+				send := single(i)
+				send.SendAt, send.Planned, send.Recipients, send.Expanded = at, 1, nil, false
+				send.Audiences = []notify.Audience{{Type: notify.ToUser, ID: fmt.Sprint("u", i)}}
+				if _, _, err := s.Accept(b.Context(), send); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

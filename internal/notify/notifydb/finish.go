@@ -133,7 +133,7 @@ func (s *Store) finish(tx *db.Tx, f *finish, outcomes []notify.Outcome, numbers 
 			f.final = append(f.final, notify.Claimed{Message: *m, Send: send})
 		}
 	}
-	if err := store(tx, changes); err != nil {
+	if err := storeChanges(tx, changes); err != nil {
 		return err
 	}
 	f.receipts = s.seen.missing(f.receipts)
@@ -257,7 +257,7 @@ type changeJSON struct {
 	R string `json:"r"`
 }
 
-func store(tx *db.Tx, changes []change) error {
+func storeChanges(tx *db.Tx, changes []change) error {
 	if len(changes) == 0 {
 		return nil
 	}

@@ -58,6 +58,12 @@ func TestPlans(t *testing.T) {
 			},
 			"Keys": {"SELECT client_id FROM notify_idempotency WHERE ends <= ? ORDER BY ends LIMIT ?", []any{now, 1000},
 				"notify_idempotency_ends"},
+			"Scheduled": {firstScheduled, nil, "notify_scheduled_due"},
+			"Due":       {dueScheduled, []any{now, 100}, "notify_scheduled_due"},
+			"ScheduledListed": {
+				"SELECT number FROM notify_scheduled WHERE client_id = ? AND number < ? ORDER BY number DESC LIMIT ?",
+				[]any{"c7", farthest.due, 10}, "notify_scheduled_client",
+			},
 			"Callbacks": {"SELECT id FROM notify_callbacks WHERE due <= ? ORDER BY due, id LIMIT ?", []any{now, 10},
 				"notify_callbacks_due"},
 		} {
@@ -154,9 +160,10 @@ func populate(t testing.TB, d *db.DB) *Store {
 	const sends, each = 2500, 6
 	now := db.Nanos(time.Now())
 	err = d.Update(t.Context(), func(tx *db.Tx) error {
-		var rows, messages, keys, calls []any
+		var rows, messages, keys, calls, later []any
 		for i := range int64(sends) {
 			rows = append(rows, i+1, fmt.Sprint("c", i%100), "k", now, "{}", 0, "", each, false, now, "", 0)
+			later = append(later, sends+i+1, fmt.Sprint("c", i%100), "k", now, "{}", 1, now+int64(time.Hour)+i)
 			keys = append(keys, "c", fmt.Sprint(i), "h", i, now+i)
 			calls = append(calls, fmt.Sprint(i), "h", "{}", 0, now+i, "")
 			for j := range each {
@@ -178,6 +185,7 @@ func populate(t testing.TB, d *db.DB) *Store {
 			{newInsertion("notify_messages", "number, lane, status, due, updated, audience, user_id, email", ""), messages},
 			{newInsertion("notify_idempotency", "client_id, name, hash, send, ends", ""), keys},
 			{newCallbacks, calls},
+			{newScheduled, later},
 		} {
 			if err := in.all(tx, in.args); err != nil {
 				return err
@@ -188,7 +196,8 @@ func populate(t testing.TB, d *db.DB) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range []string{"notify_sends", "notify_messages", "notify_idempotency", "notify_callbacks"} {
+	for _, table := range []string{"notify_sends", "notify_messages", "notify_idempotency", "notify_callbacks",
+		"notify_scheduled"} {
 		if err := d.Update(t.Context(), func(tx *db.Tx) error {
 			_, err := tx.Exec("ANALYZE " +
 				table)

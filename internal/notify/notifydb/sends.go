@@ -1,9 +1,11 @@
 package notifydb
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +27,7 @@ type sendData struct {
 	Trace             string            `json:"trace,omitempty"`
 	Data              json.RawMessage   `json:"data,omitempty"`
 	Locale            string            `json:"locale,omitempty"`
+	SendAt            int64             `json:"at,omitempty"`
 }
 
 // encodeSend encodes the data column. Texts were checked: JSON would hide a
@@ -42,7 +45,7 @@ func encodeSend(s *notify.Send) (string, error) {
 	}
 	out, err := json.Marshal(sendData{
 		s.SenderID, s.CampaignTypeID, s.Critical, s.KindDescription, s.SourceDescription, s.TemplateID,
-		s.Audiences, s.Content, s.RequestID, s.Trace, s.Data, s.Locale,
+		s.Audiences, s.Content, s.RequestID, s.Trace, s.Data, s.Locale, db.Nanos(s.SendAt),
 	})
 	return string(out), err
 }
@@ -61,24 +64,45 @@ func scanSend(row db.Scanner) (r sendRow, err error) {
 	var data db.JSON[sendData]
 	err = row.Scan(&r.Number, &r.ClientID, &r.KindID, moment{&r.Received}, &data,
 		&r.Cursor.Audience, &r.Cursor.Page, &r.next, &r.tally, moment{&r.expanded})
-	d := &data.V
+	r.set(&data.V)
+	r.Expanded = !r.expanded.IsZero()
+	return r, err
+}
+
+// set sets the fields of the data column.
+func (r *sendRow) set(d *sendData) {
 	r.SenderID, r.CampaignTypeID, r.Critical = d.SenderID, d.CampaignTypeID, d.Critical
 	r.KindDescription, r.SourceDescription, r.TemplateID = d.KindDescription, d.SourceDescription, d.TemplateID
 	r.Audiences, r.Content, r.RequestID, r.Trace = d.Audiences, d.Content, d.RequestID, d.Trace
-	r.Data, r.Locale = d.Data, d.Locale
-	r.Expanded = !r.expanded.IsZero()
-	return r, err
+	r.Data, r.Locale, r.SendAt = d.Data, d.Locale, db.Time(d.SendAt)
 }
 
 // Send implements notify.Store.
 func (s *Store) Send(ctx context.Context, number int64) (notify.Send, error) {
 	return view(ctx, s, func(tx *db.Tx) (notify.Send, error) {
-		row, err := one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?", number)
-		if err != nil {
-			return notify.Send{}, err
-		}
-		return row.Send, count(tx, &row)
+		return findSend(tx, number)
 	})
+}
+
+// findSend returns a send, which may be scheduled.
+func findSend(tx *db.Tx, number int64) (notify.Send, error) {
+	const query = "SELECT " + sendColumns + " FROM notify_sends WHERE number = ?"
+	row, err := one(tx, scanSend, query, number)
+	if isNotFound(err) {
+		var later sendRow
+		later, err = one(tx, scanScheduled, "SELECT "+scheduledColumns+" FROM notify_scheduled WHERE number = ?", number)
+		if err == nil {
+			return later.Send, nil
+		}
+	}
+	if isNotFound(err) { // it may have been started between the two
+		row, err = one(tx, scanSend, query, number)
+	}
+	if err != nil {
+		return notify.Send{}, err
+	}
+	err = count(tx, &row)
+	return row.Send, err
 }
 
 // ListSends implements notify.Store.
@@ -96,14 +120,25 @@ func (s *Store) ListSends(ctx context.Context, q notify.SendQuery) ([]notify.Sen
 		if err != nil {
 			return nil, err
 		}
-		sends := make([]notify.Send, 0, len(rows))
+		later, err := matching(tx, scanScheduled, "SELECT "+scheduledColumns+
+			" FROM notify_scheduled WHERE "+where+" ORDER BY number DESC LIMIT ?", append(args, q.Limit)...)
+		if err != nil {
+			return nil, err
+		}
+		sends := make([]notify.Send, 0, len(rows)+len(later))
 		for i := range rows {
 			if err := count(tx, &rows[i]); err != nil {
 				return nil, err
 			}
 			sends = append(sends, rows[i].Send)
 		}
-		return sends, nil
+		for i := range later {
+			sends = append(sends, later[i].Send)
+		}
+		slices.SortFunc(sends, func(a, b notify.Send) int { return cmp.Compare(b.Number, a.Number) })
+		// One that was started between the two queries is in both.
+		sends = slices.CompactFunc(sends, func(a, b notify.Send) bool { return a.Number == b.Number })
+		return sends[:min(len(sends), max(q.Limit, 0))], nil
 	})
 }
 

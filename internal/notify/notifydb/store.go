@@ -39,6 +39,7 @@ type Store struct {
 	accepting  group
 	backlog    backlog // used by the leader of accepting
 	numbers    block
+	schedule   schedule
 	sends      sendCache
 	registered registered
 	filters    filters

@@ -61,6 +61,10 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"ExtendTogether", testExtendTogether},
 		{"ExtendReopened", testExtendReopened},
 		{"ClaimExpansions", testClaimExpansions},
+		{"Schedule", testSchedule},
+		{"ScheduleList", testScheduleList},
+		{"ScheduleLimit", testScheduleLimit},
+		{"ScheduleOnce", testScheduleOnce},
 
 		{"ListSends", testListSends},
 		{"Volumes", testVolumes},

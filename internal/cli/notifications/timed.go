@@ -1,0 +1,53 @@
+package notifications
+
+import (
+	"context"
+	"net/http"
+
+	"ingot/internal/cli/core"
+	"ingot/internal/cli/term"
+)
+
+// timeFlags are about when to send.
+type timeFlags struct {
+	At    string `long:"at" value-name:"TIME" description:"When to send, such as 2026-12-24T18:00:00+01:00; an audience is read then"`
+	Delay string `long:"delay" value-name:"DURATION" description:"How long to wait before sending, such as 15m or 36h"`
+}
+
+// sent is a send that was accepted.
+type sent struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
+}
+
+func (r *sent) Show(p *term.Printer) {
+	p.Pairs([2]string{"send", p.Bold(r.ID)}, [2]string{"status", p.State(r.Status)})
+}
+
+// sendTimed sends with what only Ingot's own endpoint has.
+func (f *sendFlags) sendTimed(ctx context.Context, s *core.Session, body map[string]any,
+	to audience) (core.Result, error) {
+	for key, value := range map[string]string{"send_at": f.At, "delay": f.Delay} {
+		if value != "" {
+			body[key] = value
+		}
+	}
+	if f.Email != "" {
+		body["recipients"] = []map[string]string{{"email": f.Email}}
+	} else {
+		audience := map[string]string{"type": to.kind}
+		if to.id != "" {
+			audience["id"] = to.id
+		}
+		if f.Role != "" {
+			audience["role"] = f.Role
+		}
+		body["audience"] = audience
+	}
+	out := &sent{}
+	if err := f.call(ctx, s, http.MethodPost, "/sends", body, out); err != nil {
+		return nil, err
+	}
+	s.OK()
+	return out, nil
+}

@@ -1,0 +1,19 @@
+package notify
+
+import (
+	"fmt"
+	"time"
+)
+
+// maxAhead limits how far in the future a send may be: what is farther away is a mistake, or
+// forgotten by then.
+const maxAhead = 366 * 24 * time.Hour
+
+// checkTimes returns what is wrong with the times of a request.
+func checkTimes(r Request, now time.Time) (problems []string) {
+	if r.SendAt.After(now.Add(maxAhead)) {
+		problems = append(problems, fmt.Sprintf(`"send_at" is %s, more than %d days from now: nothing was sent`,
+			r.SendAt.UTC().Format(time.RFC3339), maxAhead/(24*time.Hour)))
+	}
+	return problems
+}
