@@ -13,7 +13,7 @@
 //
 //	    queued ──▶ delivered                      accepted by the next hop
 //	      │  ├───▶ unsubscribed                   the user does not want it
-//	      │  ├───▶ undeliverable                  suppressed, or no usable address
+//	      │  ├───▶ undeliverable                  suppressed, no usable address, or expired
 //	      │  ├───▶ failed                         rejected permanently, or cannot be rendered (parked)
 //	      │  └───▶ retry ──▶ delivered | unsubscribed | undeliverable | failed
 //	      │          ▲│ rejected temporarily: waits, longer each time, until the last attempt

@@ -79,6 +79,9 @@ type Send struct {
 	Received  time.Time
 	// SendAt is when its messages are due, by the machine's clock; zero means at once.
 	SendAt time.Time
+	// ExpiresAt is when messages that are not delivered become undeliverable, by the
+	// machine's clock; zero means never.
+	ExpiresAt time.Time
 
 	// Scheduled reports that it waits for SendAt and has no messages yet.
 	Scheduled bool

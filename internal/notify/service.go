@@ -35,6 +35,8 @@ type Request struct {
 	MembersHash func() string
 	// SendAt is when to send; zero, or a time that has passed, means at once.
 	SendAt time.Time
+	// ExpiresAt is when what is not delivered is given up; zero means never.
+	ExpiresAt time.Time
 	// Async requests a response (202) before a large audience is read.
 	Async bool
 }

@@ -104,6 +104,7 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 		RequestID:  r.RequestID,
 		Trace:      r.Trace,
 		Received:   now,
+		ExpiresAt:  r.ExpiresAt,
 	}}
 	if r.SendAt.After(now) {
 		n.SendAt = r.SendAt

@@ -12,6 +12,7 @@ import (
 type timeFlags struct {
 	At    string `long:"at" value-name:"TIME" description:"When to send, such as 2026-12-24T18:00:00+01:00; an audience is read then"`
 	Delay string `long:"delay" value-name:"DURATION" description:"How long to wait before sending, such as 15m or 36h"`
+	TTL   string `long:"ttl" value-name:"DURATION" description:"How long to try; what is not delivered then becomes undeliverable"`
 }
 
 // sent is a send that was accepted.
@@ -27,7 +28,7 @@ func (r *sent) Show(p *term.Printer) {
 // sendTimed sends with what only Ingot's own endpoint has.
 func (f *sendFlags) sendTimed(ctx context.Context, s *core.Session, body map[string]any,
 	to audience) (core.Result, error) {
-	for key, value := range map[string]string{"send_at": f.At, "delay": f.Delay} {
+	for key, value := range map[string]string{"send_at": f.At, "delay": f.Delay, "ttl": f.TTL} {
 		if value != "" {
 			body[key] = value
 		}

@@ -54,6 +54,7 @@ const (
 	reasonMalformed    = "the email address is malformed"
 	reasonUnsubscribed = "the user has unsubscribed: nothing was mailed"
 	reasonSuppressed   = "the address is on the suppression list: nothing was mailed"
+	reasonExpired      = "expired: it was not delivered in time"
 	reasonDirectory    = "the user's address could not be looked up: the authorization server is unavailable"
 	reasonStore        = "the database was unavailable"
 )
@@ -65,7 +66,7 @@ func (d *Delivery) sort(ctx context.Context, claimed []notify.Claimed) sorted {
 	for i, c := range claimed {
 		s.ready[i].Claimed = c
 	}
-	for _, step := range []func(context.Context, *sorted) error{d.addresses, d.wanted, d.notSuppressed} {
+	for _, step := range []func(context.Context, *sorted) error{d.current, d.addresses, d.wanted, d.notSuppressed} {
 		if err := step(ctx, &s); err != nil {
 			// The store failed, not the messages: all of them are retried.
 			if ctx.Err() == nil {
@@ -92,6 +93,18 @@ func (s *sorted) keep(decide func(l *message) (notify.Outcome, bool)) {
 		kept = append(kept, *l)
 	}
 	s.ready = kept
+}
+
+// current removes messages that have expired.
+func (d *Delivery) current(_ context.Context, s *sorted) error {
+	s.keep(func(l *message) (notify.Outcome, bool) {
+		if l.Send.ExpiresAt.IsZero() {
+			return notify.Outcome{}, false
+		}
+		now := d.o.Now()
+		return untried(l.Message, notify.Undeliverable, reasonExpired, now), !now.Before(l.Send.ExpiresAt)
+	})
+	return nil
 }
 
 // addresses looks up missing addresses and removes messages without a usable
@@ -286,8 +299,13 @@ const (
 
 // concluded records one result.
 func (d *Delivery) concluded(l *message, r notify.Result, p *batchState) {
-	o := d.o.Schedule.after(l.Message, r, d.o.Now(), d.o.steady())
+	now, steady := d.o.Now(), d.o.steady()
+	o := d.o.Schedule.after(l.Message, r, now, steady)
 	o.Email = l.found
+	if o.Status == notify.Retry && !l.Send.ExpiresAt.IsZero() {
+		// It is looked at again when it expires, not when the next attempt would be.
+		o.Due = earlier(o.Due, steady.Add(max(0, l.Send.ExpiresAt.Sub(now))))
+	}
 	if r.Verdict == notify.Permanent && r.BadAddress {
 		p.mu.Lock()
 		p.refused = append(p.refused, notify.Suppression{Email: l.to(), Reason: o.Reason, Source: "smtp", Created: d.o.Now()})

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,5 +65,53 @@ func TestScheduledClockSet(t *testing.T) {
 	w.finish(second)
 	if n := len(w.post.all()); n != 4 {
 		t.Errorf("%d messages, want 4", n)
+	}
+}
+
+// What is not delivered in time is not sent any more, neither the first time nor again.
+func TestExpired(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	now := time.Now()
+	clock := func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return now
+	}
+	w := newWorld(t, setup{now: clock, change: func(o *Options) {
+		o.Now, o.Schedule = clock, Schedule{First: 10 * time.Hour, Longest: 10 * time.Hour, Attempts: 4}
+	}})
+	expires := func(r *notify.Request) { r.ExpiresAt = clock().Add(time.Hour) }
+	tried := make(chan struct{}, 10)
+	w.post.say = func(o notify.Outgoing) notify.Result {
+		tried <- struct{}{}
+		if o.To == "user1@example.com" {
+			return notify.Result{Verdict: notify.Temporary, Reason: "later"}
+		}
+		return notify.Result{Verdict: notify.Accepted}
+	}
+	w.start()
+	if got := w.finish(w.send(expires)); got.Delivered != 1 {
+		t.Errorf("in time: %+v", got)
+	}
+	again := w.send(expires, to(notify.ToUser, "user-0000001"))
+	w.store.until(t, "it waits for a retry", func() bool { return w.counts(again).Retry == 1 })
+	if due := w.message(again, 0).Due; due.After(clock().Add(time.Hour)) {
+		t.Errorf("it is due %v after it expires", due.Sub(clock().Add(time.Hour)))
+	}
+	w.Stop()
+	late := w.send(expires)
+	mu.Lock()
+	now = now.Add(time.Hour)
+	mu.Unlock()
+	w.renew()
+	w.start()
+	for _, send := range []int64{late, again} {
+		if got := w.finish(send); got.Undeliverable != 1 || w.message(send, 0).Reason != reasonExpired {
+			t.Errorf("too late: %+v, %+v", got, w.message(send, 0))
+		}
+	}
+	if len(tried) != 2 {
+		t.Errorf("%d attempts, want 2", len(tried))
 	}
 }

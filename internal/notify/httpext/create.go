@@ -48,6 +48,9 @@ type newSendBody struct {
 	// SendAt is a time in RFC 3339, Delay a duration from now; at most one is given.
 	SendAt string `json:"send_at"`
 	Delay  string `json:"delay"`
+	// ExpiresAt is a time, TTL a duration from when it is due.
+	ExpiresAt string `json:"expires_at"`
+	TTL       string `json:"ttl"`
 }
 
 type audienceBody struct {
@@ -89,7 +92,15 @@ func (f *handlers) createSend(w http.ResponseWriter, r *http.Request) error {
 		RequestID: r.Header.Get(web.RequestIDHeader), Trace: tracing.Traceparent(r.Context()),
 		IdempotencyKey: r.Header.Get("Idempotency-Key"), Async: true,
 	}
-	if request.SendAt, err = body.sendAt(time.Now()); err != nil {
+	now := time.Now()
+	if request.SendAt, err = timeOf("send_at", body.SendAt, "delay", body.Delay, now); err != nil {
+		return err
+	}
+	due := now
+	if request.SendAt.After(now) {
+		due = request.SendAt
+	}
+	if request.ExpiresAt, err = timeOf("expires_at", body.ExpiresAt, "ttl", body.TTL, due); err != nil {
 		return err
 	}
 	fingerprint := func() string { return r.Method + " " + r.URL.Path + " " + hex.EncodeToString(sum.Sum(nil)) }
@@ -250,23 +261,23 @@ func (b *newSendBody) audiences() ([]notify.Audience, error) {
 	return []notify.Audience{a}, fault.Invalid(problems...)
 }
 
-// sendAt returns when to send; zero means at once.
-func (b *newSendBody) sendAt(now time.Time) (time.Time, error) {
+// timeOf returns a time that is given as such, or as a duration after another; zero if neither is given.
+func timeOf(name, at, durationName, duration string, from time.Time) (time.Time, error) {
 	switch {
-	case b.SendAt != "" && b.Delay != "":
-		return time.Time{}, fault.Invalid(`give either "send_at" or "delay", not both`)
-	case b.SendAt != "":
-		at, err := time.Parse(time.RFC3339, b.SendAt)
+	case at != "" && duration != "":
+		return time.Time{}, fault.Invalid(fmt.Sprintf(`give either %q or %q, not both`, name, durationName))
+	case at != "":
+		parsed, err := time.Parse(time.RFC3339, at)
 		if err != nil {
-			return at, fault.Invalid(`"send_at" must be a time with a zone, such as 2026-12-24T18:00:00+01:00`)
+			return parsed, fault.Invalid(fmt.Sprintf(`%q must be a time with a zone, such as 2026-12-24T18:00:00+01:00`, name))
 		}
-		return at, nil
-	case b.Delay != "":
-		d, err := time.ParseDuration(b.Delay)
+		return parsed, nil
+	case duration != "":
+		d, err := time.ParseDuration(duration)
 		if err != nil || d < 0 {
-			return time.Time{}, fault.Invalid(`"delay" must be a duration such as 90s, 15m or 36h`)
+			return time.Time{}, fault.Invalid(fmt.Sprintf(`%q must be a duration such as 90s, 15m or 36h`, durationName))
 		}
-		return now.Add(d), nil
+		return from.Add(d), nil
 	}
 	return time.Time{}, nil
 }

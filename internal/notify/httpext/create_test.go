@@ -193,8 +193,11 @@ func TestCreateSendLater(t *testing.T) {
 	if made.Status != "scheduled" || shown.Status != "scheduled" || !shown.SendAt.Equal(at) || shown.Counts.Total != 0 {
 		t.Errorf("%+v, shown as %+v", made, shown)
 	}
-	w.Expect(2, c, "POST", "/sends", `{"kind_id":"news","audience":{"type":"user","id":"u-1"},"delay":"36h"}`, 202, "").
+	w.Expect(2, c, "POST", "/sends", `{"kind_id":"news","audience":{"type":"user","id":"u-1"},"delay":"36h","ttl":"1h"}`, 202, "").
 		Into(&made)
+	if a := w.Expect(1, c, "GET", "/sends/"+made.ID, "", 200, ""); !strings.Contains(a.Body, `"expires_at":"`) {
+		t.Error(a.Body)
+	}
 	if made.Status != "scheduled" {
 		t.Error(made)
 	}
@@ -217,6 +220,11 @@ func TestCreateSendLater(t *testing.T) {
 		`"delay":"soon"`:                                    `"delay" must be a duration such as 90s, 15m or 36h`,
 		`"delay":"-1h"`:                                     `"delay" must be a duration such as 90s, 15m or 36h`,
 		`"delay":"1h","send_at":"2026-12-24T18:00:00Z"`:     `give either "send_at" or "delay", not both`,
+		`"expires_at":"2020-01-01T00:00:00Z"`:               `"expires_at" is 2020-01-01T00:00:00Z, which is not after the message is due: nothing was sent`,
+		`"expires_at":"9000-01-01T00:00:00Z"`:               `"expires_at" is 9000-01-01T00:00:00Z, more than 366 days after the message is due: nothing was sent`,
+		`"expires_at":"then"`:                               `"expires_at" must be a time with a zone, such as 2026-12-24T18:00:00+01:00`,
+		`"ttl":"0s"`:                                        ``,
+		`"ttl":"1h","expires_at":"2026-12-24T18:00:00Z"`:    `give either "expires_at" or "ttl", not both`,
 		`"send_at":"9000-01-01T00:00:00Z"`:                  `"send_at" is 9000-01-01T00:00:00Z, more than 366 days from now: nothing was sent`,
 		`"send_at":"2026-12-24T18:00:00+01:00","at":"then"`: `Unknown field(s): 'at'`,
 	} {

@@ -28,6 +28,7 @@ type sendBody struct {
 	Subject        string            `json:"subject"`
 	Received       time.Time         `json:"received_at"`
 	SendAt         *time.Time        `json:"send_at,omitempty"`
+	ExpiresAt      *time.Time        `json:"expires_at,omitempty"`
 	Finished       *time.Time        `json:"completed_at"`
 	Counts         countsBody        `json:"counts"`
 	Links          map[string]link   `json:"_links"`
@@ -58,6 +59,9 @@ func (f *handlers) presentSend(s notify.Send) sendBody {
 	}
 	if !s.SendAt.IsZero() {
 		out.SendAt = &s.SendAt
+	}
+	if !s.ExpiresAt.IsZero() {
+		out.ExpiresAt = &s.ExpiresAt
 	}
 	if s.Scheduled {
 		out.Status = "scheduled"

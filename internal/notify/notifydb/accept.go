@@ -265,6 +265,7 @@ func (s *Store) remember(batch []*acceptance) {
 		}
 		send := a.Send
 		send.Received = db.Time(db.Nanos(a.Received)) // as it is read
+		send.ExpiresAt = db.Time(db.Nanos(a.ExpiresAt))
 		send.Cursor, send.Counts, send.Finished = notify.Cursor{}, notify.Counts{}, time.Time{}
 		s.sends.put(&send)
 	}

@@ -43,6 +43,7 @@ func testSchedule(k *kit) {
 	at := start.Add(time.Hour)
 	key := notify.Idempotency{Key: "key", Hash: "h", Until: start.Add(24 * time.Hour)}
 	n := k.later("c", "u1", at)
+	n.ExpiresAt = at.Add(time.Hour)
 	n.Idempotency = key
 	send := k.accept(s, n)
 	wide := k.sending("c")
@@ -78,6 +79,7 @@ func testSchedule(k *kit) {
 	k.waits(s, 1)
 	claimed := k.claim(s, "w", 10)
 	k.equal("claimed", numbersOf(claimed), []int64{notify.MessageNumber(send.Number, 0)})
+	k.equal("expiry", claimed[0].Send.ExpiresAt, at.Add(time.Hour))
 	k.equal("recipient", claimed[0].Recipient, notify.Recipient{UserID: "u1"})
 	k.finish(s, notify.Delivered, numbersOf(claimed)...)
 	got := value[notify.Send](k)(s.Send(k.ctx, send.Number))
