@@ -408,6 +408,8 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		return 201, object{"template_id": "template-2"}
 	case "POST /notify/everyone", "POST /notify/spaces/space-guid", "POST /notify/emails":
 		return 200, []any{object{"status": "queued", "recipient": "user-guid", "notification_id": "message-1"}}
+	case "DELETE /notify/sends/send-1":
+		return 200, object{"id": "send-1", "status": "canceled", "counts": object{"total": 20, "queued": 3, "canceled": 12}}
 	case "POST /notify/sends":
 		return 202, object{"id": "send-1", "status": "scheduled"}
 	case "GET /notify/messages/message-1":

@@ -231,6 +231,7 @@ var scenarios = []struct {
 		"sender", "--client-secret", "x"}},
 	{"notifications-send-later", []string{"notifications", "send", "disk-full", "--everyone",
 		"--text", "tidy up", "--at", "2026-12-24T18:00:00+01:00", "--client", "sender", "--client-secret", "x"}},
+	{"notifications-cancel", []string{"notifications", "cancel", "send-1", "--client", "sender", "--client-secret", "x"}},
 	{"notifications-send-no-recipient", []string{"notifications", "send", "disk-full", "--text", "tidy up"}},
 	{"notifications-status", []string{"notifications", "status", "message-1", "--client", "sender",
 		"--client-secret", "x"}},

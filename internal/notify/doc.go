@@ -14,8 +14,9 @@
 //	    queued ──▶ delivered                      accepted by the next hop
 //	      │  ├───▶ unsubscribed                   the user does not want it
 //	      │  ├───▶ undeliverable                  suppressed, no usable address, or expired
+//	      │  ├───▶ canceled                       its send was canceled
 //	      │  ├───▶ failed                         rejected permanently, or cannot be rendered (parked)
-//	      │  └───▶ retry ──▶ delivered | unsubscribed | undeliverable | failed
+//	      │  └───▶ retry ──▶ delivered | unsubscribed | undeliverable | canceled | failed
 //	      │          ▲│ rejected temporarily: waits, longer each time, until the last attempt
 //	      │          └┘
 //	      └── replayed by an operator from failed: back to queued

@@ -85,6 +85,8 @@ type Send struct {
 
 	// Scheduled reports that it waits for SendAt and has no messages yet.
 	Scheduled bool
+	// Canceled is when it was canceled, zero if it was not.
+	Canceled time.Time
 	// Cursor is the position up to which the audiences were read; Expanded
 	// reports that all were.
 	Cursor   Cursor
@@ -118,11 +120,13 @@ type Cursor struct {
 
 // Counts are a send's messages by status. They stay when messages are purged.
 type Counts struct {
-	Total, Queued, Retry, Delivered, Failed, Undeliverable, Unsubscribed int
+	Total, Queued, Retry, Delivered, Failed, Undeliverable, Unsubscribed, Canceled int
 }
 
 // Done returns the number of messages whose status is final.
-func (c Counts) Done() int { return c.Delivered + c.Failed + c.Undeliverable + c.Unsubscribed }
+func (c Counts) Done() int {
+	return c.Delivered + c.Failed + c.Undeliverable + c.Unsubscribed + c.Canceled
+}
 
 // Status is the delivery status of a message.
 type Status string
@@ -135,12 +139,13 @@ const (
 	Failed        Status = "failed"
 	Undeliverable Status = "undeliverable"
 	Unsubscribed  Status = "unsubscribed" // v1 shows it as undeliverable, v2 counts it as sent
+	Canceled      Status = "canceled"     // v1 shows it as undeliverable, as v2 counts it
 )
 
 // Final reports whether the status no longer changes by itself.
 func (s Status) Final() bool {
 	switch s {
-	case Delivered, Failed, Undeliverable, Unsubscribed:
+	case Delivered, Failed, Undeliverable, Unsubscribed, Canceled:
 		return true
 	}
 	return false
@@ -160,6 +165,9 @@ type Message struct {
 	// Parked marks a failed message that was not rejected by a server: it could
 	// not be rendered, or crashed the worker. An operator may replay it.
 	Parked bool
+	// Canceled marks a waiting message whose send was canceled while it was claimed:
+	// it is not attempted again.
+	Canceled bool
 }
 
 // messageBits is the number of bits of a message number that count messages

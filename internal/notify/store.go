@@ -247,6 +247,11 @@ type Queue interface {
 	// that it changed to a final status. The callbacks that makeCallbacks
 	// returns for them are queued in the same transaction, so none is lost.
 	Finish(ctx context.Context, outcomes []Outcome, makeCallbacks CallbackMaker) ([]Claimed, error)
+	// Cancel cancels a send: one that is scheduled is not started, one that is being
+	// expanded gets no more messages, and messages that wait and are not claimed
+	// become canceled. Claimed ones may still be delivered; they are not attempted
+	// again. It returns the send as it is then. Repeating it is no error.
+	Cancel(ctx context.Context, send int64) (Send, error)
 	// Replay queues a client's failed message again. It returns ErrNotFound if
 	// the message is not the client's, ErrConflict if it has not failed.
 	Replay(ctx context.Context, clientID string, number int64) error

@@ -406,6 +406,8 @@ func Commands() []*core.Command {
 			"disk-full --everyone --subject 'Disk full' --text 'Please tidy up'",
 			"disk-full --space dev --text 'Please tidy up'",
 			"maintenance --everyone --text 'In an hour' --at 2026-12-24T18:00:00+01:00"),
+		core.Entry("notifications cancel", "SEND", "Cancel what is not out yet of a send", core.NeedsLogin, cancelSend,
+			"0b0c5f1e-7a8e-9d0f-3f5a-6b1c52d7e4a9"),
 		core.Entry("notifications status", "NOTIFICATION", "Show a notification's delivery status",
 			core.NeedsLogin, showStatus,
 			"1b2c3d"),

@@ -2,7 +2,9 @@ package notifications
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"net/url"
 
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
@@ -47,6 +49,37 @@ func (f *sendFlags) sendTimed(ctx context.Context, s *core.Session, body map[str
 	}
 	out := &sent{}
 	if err := f.call(ctx, s, http.MethodPost, "/sends", body, out); err != nil {
+		return nil, err
+	}
+	s.OK()
+	return out, nil
+}
+
+// notifications cancel
+
+// canceledSend is a send that was canceled, and how many of its messages.
+type canceledSend struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
+	Counts struct {
+		Total    int `json:"total"`
+		Queued   int `json:"queued"`
+		Retry    int `json:"retry"`
+		Canceled int `json:"canceled"`
+	} `json:"counts"`
+}
+
+func (c *canceledSend) Show(p *term.Printer) {
+	p.Println(fmt.Sprintf("%d of %d messages were canceled.", c.Counts.Canceled, c.Counts.Total))
+	if n := c.Counts.Queued + c.Counts.Retry; n > 0 {
+		p.Println(fmt.Sprintf("%d are being delivered at this moment and may still arrive.", n))
+	}
+}
+
+func cancelSend(ctx context.Context, s *core.Session, w core.Words, f *notifyFlags) (core.Result, error) {
+	s.Say("Canceling send %s...", s.Out.Bold(w["SEND"]))
+	out := &canceledSend{}
+	if err := f.call(ctx, s, http.MethodDelete, "/sends/"+url.PathEscape(w["SEND"]), nil, out); err != nil {
 		return nil, err
 	}
 	s.OK()

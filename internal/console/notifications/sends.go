@@ -32,12 +32,13 @@ type send struct {
 		Failed        int `json:"failed"`
 		Undeliverable int `json:"undeliverable"`
 		Unsubscribed  int `json:"unsubscribed"`
+		Canceled      int `json:"canceled"`
 	} `json:"counts"`
 }
 
 // Done is how many messages have a final status.
 func (s send) Done() int {
-	return s.Counts.Delivered + s.Counts.Failed + s.Counts.Undeliverable + s.Counts.Unsubscribed
+	return s.Counts.Delivered + s.Counts.Failed + s.Counts.Undeliverable + s.Counts.Unsubscribed + s.Counts.Canceled
 }
 
 // to describes the audiences.

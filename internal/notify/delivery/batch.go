@@ -54,6 +54,7 @@ const (
 	reasonMalformed    = "the email address is malformed"
 	reasonUnsubscribed = "the user has unsubscribed: nothing was mailed"
 	reasonSuppressed   = "the address is on the suppression list: nothing was mailed"
+	reasonCanceled     = "the send was canceled"
 	reasonExpired      = "expired: it was not delivered in time"
 	reasonDirectory    = "the user's address could not be looked up: the authorization server is unavailable"
 	reasonStore        = "the database was unavailable"
@@ -95,9 +96,12 @@ func (s *sorted) keep(decide func(l *message) (notify.Outcome, bool)) {
 	s.ready = kept
 }
 
-// current removes messages that have expired.
+// current removes messages that have expired or were canceled.
 func (d *Delivery) current(_ context.Context, s *sorted) error {
 	s.keep(func(l *message) (notify.Outcome, bool) {
+		if l.Canceled {
+			return untried(l.Message, notify.Canceled, reasonCanceled, d.o.Now()), true
+		}
 		if l.Send.ExpiresAt.IsZero() {
 			return notify.Outcome{}, false
 		}

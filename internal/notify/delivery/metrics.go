@@ -27,7 +27,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_notify_messages_total",
-			Help: "Messages by outcome: queued, delivered, failed, retry (each temporary failure), undeliverable, unsubscribed.",
+			Help: "Messages by outcome: queued, delivered, failed, retry (each temporary failure), undeliverable, unsubscribed, canceled while claimed.",
 		}, []string{"status"}),
 		parked: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "ingot_notify_parked_total", Help: "Messages that failed because they could not be rendered.",
@@ -60,7 +60,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, []string{"result"}),
 	}
 	for _, s := range []notify.Status{notify.Queued, notify.Delivered, notify.Failed, notify.Retry, notify.Undeliverable,
-		notify.Unsubscribed} {
+		notify.Unsubscribed, notify.Canceled} {
 		m.messages.WithLabelValues(string(s))
 	}
 	r.MustRegister(m.messages, m.parked, m.inFlight, m.waiting, m.expanding, m.lag, m.journal, m.cut,

@@ -115,3 +115,34 @@ func TestExpired(t *testing.T) {
 		t.Errorf("%d attempts, want 2", len(tried))
 	}
 }
+
+// What waits when a send is canceled is never sent; what is being sent may be.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{people: newPeople(50), change: func(o *Options) { o.Workers, o.Batch = 1, 10 }})
+	begun, canceled := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	w.post.say = func(o notify.Outgoing) notify.Result {
+		once.Do(func() {
+			close(begun)
+			<-canceled
+		})
+		if o.To == "user1@example.com" {
+			return notify.Result{Verdict: notify.Temporary, Reason: "later"}
+		}
+		return notify.Result{Verdict: notify.Accepted}
+	}
+	send := w.send(to(notify.ToEveryone, ""))
+	w.start()
+	<-begun
+	s, err := w.store.Cancel(context.Background(), send)
+	close(canceled)
+	if err != nil || s.Counts.Canceled < 30 {
+		t.Fatalf("%+v, %v", s.Counts, err)
+	}
+	got := w.finish(send)
+	if got.Delivered+got.Canceled != 50 || got.Delivered == 0 || got.Canceled < s.Counts.Canceled ||
+		len(w.post.all()) > 50-s.Counts.Canceled {
+		t.Errorf("%+v, %d sent, at the answer %+v", got, len(w.post.all()), s.Counts)
+	}
+}

@@ -114,7 +114,11 @@ func (c *caller) callbacks(hook notify.Webhook, messages []*notify.Claimed) []no
 
 // wants reports whether a webhook is called for a status. Webhooks that were
 // created before messages could be unsubscribed get them as undeliverable ones.
+// About canceled messages there is no call: who cancels a send is told how many.
 func wants(hook notify.Webhook, s notify.Status) bool {
+	if s == notify.Canceled {
+		return false
+	}
 	return len(hook.Events) == 0 || slices.Contains(hook.Events, s) || s == notify.Unsubscribed &&
 		slices.Contains(hook.Events, notify.Undeliverable)
 }

@@ -258,3 +258,51 @@ func TestScheduleLimit(t *testing.T) {
 	send("shop", 202, 1)
 	send("other", 202, 3)
 }
+
+// A send is canceled by its client or an administrator, and by nobody else.
+func TestCancelSend(t *testing.T) {
+	t.Parallel()
+	w, c := world(t)
+	type body struct {
+		ID, Status string
+		Canceled   string `json:"canceled_at"`
+		Counts     struct{ Total, Queued, Canceled int }
+	}
+	create := func(more string) (made body) {
+		t.Helper()
+		w.Expect(1, c, "POST", "/sends", `{"kind_id":"news","recipients":[{"user":"u-1"},{"email":"a@example.com"}]`+more+`}`, 202, "").
+			Into(&made)
+		return made
+	}
+	for _, more := range []string{"", `,"delay":"1h"`} {
+		made := create(more)
+		path := "/sends/" + made.ID
+		w.Expect(1, w.Client("other", "notifications.write"), "DELETE", path, "", 404, "")
+		w.Expect(1, w.Client("shop", "notifications.manage"), "DELETE", path, "", 403, "")
+		for range 2 {
+			var got body
+			w.Expect(1, c, "DELETE", path, "", 200, "").Into(&got)
+			if got.Status != "canceled" || got.Canceled == "" || got.Counts.Canceled != 2 || got.Counts.Total != 2 {
+				t.Errorf("canceled %+v", got)
+			}
+		}
+		w.Expect(1, c, "GET", path, "", 200, "")
+	}
+	claimed, err := w.Store.Claim(t.Context(), "w", 10, time.Minute)
+	if err != nil || len(claimed) != 0 {
+		t.Errorf("claimed %v, %v", claimed, err)
+	}
+	a := w.Expect(1, c, "GET", "/messages?status=canceled", "", 200, "")
+	var found struct{ Messages []struct{ ID string } }
+	if a.Into(&found); len(found.Messages) != 2 {
+		t.Fatal(a.Body)
+	}
+	// Version 1 has no such word.
+	if a := w.Expect(1, c, "GET", "/messages/"+found.Messages[0].ID, "", 200, ""); !strings.Contains(a.Body, `"undeliverable"`) {
+		t.Error(a.Body)
+	}
+	made := create("")
+	w.Expect(2, w.Client("operator", "notifications.admin"), "DELETE", "/sends/"+made.ID, "", 200, "")
+	w.Expect(1, c, "DELETE", "/sends/none", "", 404, "")
+	w.Expect(1, c, "POST", "/webhooks", `{"url":"https://example.org","events":["canceled"]}`, 422, "")
+}

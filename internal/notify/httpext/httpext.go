@@ -117,6 +117,7 @@ func Register(g *web.Group, o Options) {
 	g.Handle("GET", "/sends", reader, f.listSends)
 	g.Within(sendLimits).Storing().Handle("POST", "/sends", web.Scope(scopeWrite), f.createSend)
 	g.Handle("GET", "/sends/{send}", reader, f.showSend)
+	g.Handle("DELETE", "/sends/{send}", reader, f.cancelSend)
 	manager := web.Scope(scopeManage)
 	g.Handle("GET", "/kinds/{kind}/schema", manager, f.showSchema)
 	g.Handle("PUT", "/kinds/{kind}/schema", manager, f.setSchema)

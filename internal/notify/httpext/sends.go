@@ -21,7 +21,7 @@ const (
 type sendBody struct {
 	ID             string            `json:"id"`
 	ClientID       string            `json:"client_id"`
-	Status         string            `json:"status"` // "scheduled", "expanding", "sending" or "completed"
+	Status         string            `json:"status"` // "scheduled", "expanding", "sending", "completed" or "canceled"
 	KindID         string            `json:"kind_id,omitempty"`
 	CampaignTypeID string            `json:"campaign_type_id,omitempty"`
 	Audiences      []notify.Audience `json:"audiences"`
@@ -29,6 +29,7 @@ type sendBody struct {
 	Received       time.Time         `json:"received_at"`
 	SendAt         *time.Time        `json:"send_at,omitempty"`
 	ExpiresAt      *time.Time        `json:"expires_at,omitempty"`
+	Canceled       *time.Time        `json:"canceled_at,omitempty"`
 	Finished       *time.Time        `json:"completed_at"`
 	Counts         countsBody        `json:"counts"`
 	Links          map[string]link   `json:"_links"`
@@ -42,6 +43,7 @@ type countsBody struct {
 	Failed        int `json:"failed"`
 	Undeliverable int `json:"undeliverable"`
 	Unsubscribed  int `json:"unsubscribed"`
+	Canceled      int `json:"canceled"`
 }
 
 type link struct {
@@ -54,8 +56,9 @@ func (f *handlers) presentSend(s notify.Send) sendBody {
 		ID: id, ClientID: s.ClientID, Status: "expanding", KindID: s.KindID, CampaignTypeID: s.CampaignTypeID,
 		Audiences: s.Audiences,
 		Subject:   s.Content.Subject, Received: s.Received,
-		Counts: countsBody{c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable, c.Unsubscribed},
-		Links:  map[string]link{"self": {"/sends/" + id}, "messages": {"/messages?send=" + id}},
+		Counts: countsBody{c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable, c.Unsubscribed,
+			c.Canceled},
+		Links: map[string]link{"self": {"/sends/" + id}, "messages": {"/messages?send=" + id}},
 	}
 	if !s.SendAt.IsZero() {
 		out.SendAt = &s.SendAt
@@ -71,6 +74,9 @@ func (f *handlers) presentSend(s notify.Send) sendBody {
 		if c.Done() >= c.Total {
 			out.Status = "completed"
 		}
+	}
+	if !s.Canceled.IsZero() {
+		out.Status, out.Canceled = "canceled", &s.Canceled
 	}
 	if !s.Finished.IsZero() {
 		out.Finished = &s.Finished
@@ -114,6 +120,19 @@ func (f *handlers) showSend(w http.ResponseWriter, r *http.Request) error {
 	s, err := f.findSend(r, web.Param(r, "send"))
 	if err != nil {
 		return err
+	}
+	return web.Answer(w, http.StatusOK, f.presentSend(s), nil)
+}
+
+// cancelSend cancels what is not out yet.
+func (f *handlers) cancelSend(w http.ResponseWriter, r *http.Request) error {
+	id := web.Param(r, "send")
+	s, err := f.findSend(r, id)
+	if err != nil {
+		return err
+	}
+	if s, err = f.Store.Cancel(r.Context(), s.Number); err != nil {
+		return missing(err, "Send", id)
 	}
 	return web.Answer(w, http.StatusOK, f.presentSend(s), nil)
 }
@@ -290,10 +309,11 @@ func (f *handlers) messageQuery(r *http.Request, q url.Values) (notify.MessageQu
 		query.Send, query.ClientID, query.All = s.Number, s.ClientID, false
 	}
 	switch query.Status {
-	case "", notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable, notify.Unsubscribed:
+	case "", notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable, notify.Unsubscribed,
+		notify.Canceled:
 	default:
 		return query, fault.New(fault.BadQuery,
-			"status must be queued, retry, delivered, failed, undeliverable or unsubscribed.")
+			"status must be queued, retry, delivered, failed, undeliverable, unsubscribed or canceled.")
 	}
 	if text := q.Get("parked"); text != "" {
 		if query.Parked, err = strconv.ParseBool(text); err != nil {

@@ -161,7 +161,7 @@ func (s *Store) acceptSafely(ctx context.Context, batch []*acceptance) error {
 }
 
 var (
-	newSends    = newInsertion("notify_sends", sendColumns+", lease_owner, lease_until", "")
+	newSends    = newInsertion("notify_sends", newSendColumns+", lease_owner, lease_until", "")
 	newMessages = newInsertion("notify_messages", "number, lane, due, updated, audience, user_id, email", "")
 )
 
@@ -322,7 +322,7 @@ const (
 	intoMessages = `INSERT INTO notify_messages (number, lane, due, updated, audience, user_id, email)
 		SELECT n, l, d, d, a, u, e FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON))
 		AS v (n BIGINT, l INTEGER, d BIGINT, a INTEGER, u TEXT, e TEXT)`
-	storeGroup = `WITH sends AS (INSERT INTO notify_sends (` + sendColumns + `, lease_owner, lease_until)
+	storeGroup = `WITH sends AS (INSERT INTO notify_sends (` + newSendColumns + `, lease_owner, lease_until)
 		SELECT n, c, k, r, d, a, p, x, t, e, '', 0 FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON))
 		AS v (n BIGINT, c TEXT, k TEXT, r BIGINT, d TEXT, a INTEGER, p TEXT, x INTEGER, t BOOLEAN, e BIGINT)
 		), messages AS (` + intoMessages + ") " + intoBacklog

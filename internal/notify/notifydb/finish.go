@@ -153,6 +153,10 @@ func (s *Store) finish(tx *db.Tx, f *finish, outcomes []notify.Outcome, numbers 
 
 // apply applies an outcome to a message and counts it.
 func (f *finish) apply(m *notify.Message, o notify.Outcome) change {
+	if m.Canceled && o.Status == notify.Retry {
+		o.Status, o.Reason, o.Due = notify.Canceled, reasonCanceled, time.Time{}
+	}
+	m.Canceled = false
 	old, _ := statusNumber(m.Status)
 	status, _ := statusNumber(o.Status)
 	send := notify.SendOf(m.Number)

@@ -19,6 +19,9 @@ func scanMessage(row db.Scanner) (m notify.Message, err error) {
 		return m, err
 	}
 	m.Status = statuses[status]
+	if m.Parked && !m.Status.Final() {
+		m.Parked, m.Canceled = false, true
+	}
 	return m, nil
 }
 

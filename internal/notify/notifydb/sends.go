@@ -52,7 +52,10 @@ func encodeSend(s *notify.Send) (string, error) {
 	return string(out), err
 }
 
-const sendColumns = "number, client_id, kind_id, received, data, cursor_audience, cursor_page, next, tally, expanded"
+const (
+	newSendColumns = "number, client_id, kind_id, received, data, cursor_audience, cursor_page, next, tally, expanded"
+	sendColumns    = newSendColumns + ", canceled"
+)
 
 // sendRow is a send as it is stored.
 type sendRow struct {
@@ -65,7 +68,7 @@ type sendRow struct {
 func scanSend(row db.Scanner) (r sendRow, err error) {
 	var data db.JSON[sendData]
 	err = row.Scan(&r.Number, &r.ClientID, &r.KindID, moment{&r.Received}, &data,
-		&r.Cursor.Audience, &r.Cursor.Page, &r.next, &r.tally, moment{&r.expanded})
+		&r.Cursor.Audience, &r.Cursor.Page, &r.next, &r.tally, moment{&r.expanded}, moment{&r.Canceled})
 	r.set(&data.V)
 	r.Expanded = !r.expanded.IsZero()
 	return r, err
@@ -167,9 +170,10 @@ func count(tx *db.Tx, r *sendRow) error {
 	var latest int64
 	c := &r.Counts
 	err := tx.QueryRow(`SELECT COALESCE(SUM(total), 0), COALESCE(SUM(queued), 0), COALESCE(SUM(retry), 0), COALESCE(SUM(delivered), 0),
-			COALESCE(SUM(failed), 0), COALESCE(SUM(undeliverable), 0), COALESCE(SUM(unsubscribed), 0), COALESCE(MAX(latest), 0)
+			COALESCE(SUM(failed), 0), COALESCE(SUM(undeliverable), 0), COALESCE(SUM(unsubscribed), 0), COALESCE(SUM(canceled), 0),
+			COALESCE(MAX(latest), 0)
 			FROM notify_counts WHERE send = ?`, r.Number).
-		Scan(&c.Total, &c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable, &c.Unsubscribed, &latest)
+		Scan(&c.Total, &c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable, &c.Unsubscribed, &c.Canceled, &latest)
 	if err != nil {
 		return err
 	}
@@ -199,7 +203,7 @@ func count(tx *db.Tx, r *sendRow) error {
 
 // statuses are indexed by their number in the database.
 var statuses = [...]notify.Status{notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable,
-	notify.Unsubscribed}
+	notify.Unsubscribed, notify.Canceled}
 
 func statusNumber(s notify.Status) (int, bool) {
 	for i, known := range statuses {
@@ -212,10 +216,11 @@ func statusNumber(s notify.Status) (int, bool) {
 
 // counter returns the counter of a status.
 func counter(c *notify.Counts, status int) *int {
-	return [...]*int{&c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable, &c.Unsubscribed}[status]
+	return [...]*int{&c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable, &c.Unsubscribed,
+		&c.Canceled}[status]
 }
 
-const countColumns = "send, shard, total, queued, retry, delivered, failed, undeliverable, unsubscribed, latest"
+const countColumns = "send, shard, total, queued, retry, delivered, failed, undeliverable, unsubscribed, canceled, latest"
 
 // addCounts adds to the counters of a send.
 func addCounts(tx *db.Tx, send int64, shard int, c notify.Counts, latest int64) error {
@@ -224,8 +229,9 @@ func addCounts(tx *db.Tx, send int64, shard int, c notify.Counts, latest int64) 
 			retry = notify_counts.retry + excluded.retry, delivered = notify_counts.delivered + excluded.delivered,
 			failed = notify_counts.failed + excluded.failed, undeliverable = notify_counts.undeliverable + excluded.undeliverable,
 			unsubscribed = notify_counts.unsubscribed + excluded.unsubscribed,
+			canceled = notify_counts.canceled + excluded.canceled,
 			latest = CASE WHEN excluded.latest > notify_counts.latest THEN excluded.latest ELSE notify_counts.latest END`,
-		send, shard, c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable, c.Unsubscribed, latest)
+		send, shard, c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable, c.Unsubscribed, c.Canceled, latest)
 	return err
 }
 

@@ -17,6 +17,7 @@ type modelled struct {
 	until    time.Time
 	attempts int
 	size     int // of its send
+	canceled bool
 }
 
 func (m *modelled) free(now time.Time) bool { return m.owner == "" || !m.until.After(now) }
@@ -62,6 +63,11 @@ func testQueueModel(k *kit) {
 			"replay": func(t *rapid.T) {
 				if len(m.order) > 0 {
 					m.replay(t, rapid.SampledFrom(m.order).Draw(t, "message"))
+				}
+			},
+			"cancel": func(t *rapid.T) {
+				if len(m.order) > 0 {
+					m.cancel(notify.SendOf(rapid.SampledFrom(m.order).Draw(t, "message")))
 				}
 			},
 			"release": func(t *rapid.T) { m.release(owner.Draw(t, "owner")) },
@@ -118,7 +124,7 @@ func (m *model) claim(t *rapid.T, owner string, limit int) {
 			t.Fatalf("message %d has no send", c.Number)
 		case want.status.Final() || want.due.After(now) || !want.free(now):
 			t.Fatalf("message %d is given out, but %+v at %v", c.Number, *want, now)
-		case c.Status != want.status || c.Attempts != want.attempts:
+		case c.Status != want.status || c.Attempts != want.attempts || c.Canceled != want.canceled:
 			t.Fatalf("message is %+v, want %+v", c.Message, *want)
 		}
 		want.owner, want.until = owner, now.Add(time.Minute)
@@ -145,10 +151,14 @@ func (m *model) finish(t *rapid.T) {
 			continue
 		}
 		c.status, c.due, c.owner = o.Status, o.Due, ""
+		if c.canceled && o.Status == notify.Retry {
+			c.status = notify.Canceled
+		}
+		c.canceled = false
 		if o.Attempted {
 			c.attempts++
 		}
-		if o.Status.Final() {
+		if c.status.Final() {
 			final[n] = true
 		}
 	}
@@ -171,6 +181,27 @@ func (m *model) replay(t *rapid.T, n int64) {
 	}
 	if err == nil {
 		*c = modelled{status: notify.Queued, due: m.clock.Now(), size: c.size}
+	}
+}
+
+// cancel may find leases that have ended, which may count as claims: those are given back first.
+func (m *model) cancel(send int64) {
+	now := m.clock.Now()
+	for _, c := range m.messages {
+		if c.owner != "" && c.free(now) {
+			m.release(c.owner)
+		}
+	}
+	value[notify.Send](m.kit)(m.store.Cancel(m.ctx, send))
+	for n, c := range m.messages {
+		if notify.SendOf(n) != send || c.status.Final() {
+			continue
+		}
+		if c.owner != "" {
+			c.canceled = true
+		} else {
+			c.status, c.canceled = notify.Canceled, false
+		}
 	}
 }
 
@@ -220,6 +251,8 @@ func (m *model) check(t *rapid.T) {
 			k.Undeliverable++
 		case notify.Unsubscribed:
 			k.Unsubscribed++
+		case notify.Canceled:
+			k.Canceled++
 		}
 		counts[notify.SendOf(n)] = k
 		if !c.status.Final() {

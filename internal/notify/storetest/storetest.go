@@ -86,6 +86,9 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"Retry", testRetry},
 		{"Replay", testReplay},
 		{"WaitsAgain", testWaitsAgain},
+		{"Cancel", testCancel},
+		{"CancelEarly", testCancelEarly},
+		{"CancelTogether", testCancelTogether},
 		{"NextDue", testNextDue},
 		{"QueueModel", testQueueModel},
 

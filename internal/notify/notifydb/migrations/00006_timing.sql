@@ -19,3 +19,8 @@ CREATE TABLE notify_schedules (
     client_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     messages  BIGINT NOT NULL
 );
+
+-- When a send was canceled. Its messages that were claimed then are marked by parked while they wait;
+-- the others have the status 6.
+ALTER TABLE notify_sends ADD COLUMN canceled BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE notify_counts ADD COLUMN canceled BIGINT NOT NULL DEFAULT 0;

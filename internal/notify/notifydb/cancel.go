@@ -1,0 +1,156 @@
+package notifydb
+
+import (
+	"context"
+	"time"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+)
+
+// cancelBatch limits the messages that are canceled in one transaction: claims wait for it.
+const cancelBatch = 2000
+
+const reasonCanceled = "the send was canceled"
+
+// Cancel implements notify.Store. Claims and cancellations exclude each other, so what is not claimed
+// when a message is canceled is never delivered. If it is interrupted, it can be repeated.
+func (s *Store) Cancel(ctx context.Context, send int64) (notify.Send, error) {
+	now := s.now()
+	shard := s.shard()
+	if err := s.lock(ctx, func(tx *db.Tx) error { return cancelSend(tx, send, now, shard) }); err != nil {
+		return notify.Send{}, err
+	}
+	end := notify.MessageNumber(send+1, 0)
+	for from := notify.MessageNumber(send, 0); from < end; {
+		next, err := s.cancelMessages(ctx, from, end, now)
+		if err != nil {
+			return notify.Send{}, err
+		}
+		from = next
+	}
+	return s.Send(ctx, send)
+}
+
+// cancelSend marks a send, which then gets no more messages. One that is scheduled leaves the schedule.
+func cancelSend(tx *db.Tx, number int64, now time.Time, shard int) error {
+	row, err := one(tx, scanScheduled, "DELETE FROM notify_scheduled WHERE number = ? RETURNING "+scheduledColumns, number)
+	switch {
+	case isNotFound(err):
+		return found(tx.Exec("UPDATE notify_sends SET canceled = CASE WHEN canceled = 0 THEN ? ELSE canceled END, "+
+			"expanded = CASE WHEN expanded = 0 THEN ? ELSE expanded END WHERE number = ?", db.Nanos(now), db.Nanos(now), number))
+	case err != nil:
+		return err
+	}
+	data, err := encodeSend(&row.Send)
+	if err != nil {
+		return err
+	}
+	if err := store(tx, shard, []newSend{{Number: number, Client: row.ClientID, Kind: row.KindID,
+		Received: db.Nanos(row.Received), Data: data, Audience: len(row.Audiences), Tally: true,
+		Expanded: db.Nanos(now)}}, []newMessage{}); err != nil {
+		return err
+	}
+	if _, err := tx.Exec("UPDATE notify_sends SET canceled = ? WHERE number = ?", db.Nanos(now), number); err != nil {
+		return err
+	}
+	if row.next > 0 {
+		if err := addCounts(tx, number, shard, notify.Counts{Total: row.next, Canceled: row.next}, db.Nanos(now)); err != nil {
+			return err
+		}
+	}
+	return unschedule(tx, map[string]int{row.ClientID: max(row.next, 1)})
+}
+
+// cancelMessages cancels some messages in a range of numbers, and returns where the rest begins.
+func (s *Store) cancelMessages(ctx context.Context, from, end int64, now time.Time) (int64, error) {
+	release, err := acquire(ctx, s.claiming)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	shard := s.shard()
+	next := end
+	err = s.lock(ctx, func(tx *db.Tx) error {
+		if s.Shared() {
+			if _, err := tx.Exec("SELECT pg_advisory_xact_lock(?), "+byIndex, claimLock); err != nil {
+				return err
+			}
+		}
+		rows, err := db.All(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE number >= ? AND number < ? "+
+			"AND status < 2 ORDER BY number LIMIT ?"+forUpdate(tx.Dialect()), from, end, cancelBatch)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		if len(rows) == cancelBatch {
+			next = rows[len(rows)-1].Number + 1
+		}
+		claimed, err := s.claimed(tx, rows)
+		if err != nil {
+			return err
+		}
+		var free, held []int64
+		var c notify.Counts
+		for _, m := range rows {
+			if claimed[m.Number] {
+				held = append(held, m.Number)
+				continue
+			}
+			free = append(free, m.Number)
+			status, _ := statusNumber(m.Status)
+			*counter(&c, status)--
+			c.Canceled++
+		}
+		return cancelRows(tx, free, held, c, now, shard)
+	})
+	return next, err
+}
+
+// claimed returns which of the messages are claimed.
+func (s *Store) claimed(tx *db.Tx, rows []notify.Message) (map[int64]bool, error) {
+	claimed := map[int64]bool{}
+	if s.Shared() {
+		list, err := db.All(tx, scanNumber, "SELECT unnest(CAST(messages AS BIGINT[])) FROM notify_leases WHERE ends > ?",
+			db.Nanos(s.steady()))
+		for _, n := range list {
+			claimed[n] = true
+		}
+		return claimed, err
+	}
+	s.held.mu.Lock()
+	defer s.held.mu.Unlock()
+	for _, m := range rows {
+		if s.held.messages[m.Number] != nil {
+			claimed[m.Number] = true
+		}
+	}
+	return claimed, nil
+}
+
+// cancelRows cancels free messages, and marks those that are held.
+func cancelRows(tx *db.Tx, free, held []int64, c notify.Counts, now time.Time, shard int) error {
+	if len(held) > 0 {
+		if _, err := tx.Exec("UPDATE notify_messages SET parked = TRUE WHERE "+numbersIn(tx.Dialect(), "number"),
+			numberList(tx.Dialect(), held)); err != nil {
+			return err
+		}
+	}
+	if len(free) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec("UPDATE notify_messages SET status = 6, due = 0, updated = ?, parked = FALSE, reason = ? WHERE "+
+		numbersIn(tx.Dialect(), "number"), db.Nanos(now), reasonCanceled, numberList(tx.Dialect(), free)); err != nil {
+		return err
+	}
+	send := notify.SendOf(free[0])
+	tally, err := db.All(tx, scanNumber, "SELECT number FROM notify_sends WHERE number = ? AND tally", send)
+	if err != nil {
+		return err
+	}
+	if len(tally) > 0 {
+		if err := addCounts(tx, send, shard, c, db.Nanos(now)); err != nil {
+			return err
+		}
+	}
+	return addWaiting(tx, shard, -len(free))
+}
