@@ -27,7 +27,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_notify_messages_total",
-			Help: "Messages by outcome: queued, delivered, failed, retry (each temporary failure), undeliverable, unsubscribed, canceled while claimed.",
+			Help: "Messages by outcome: queued, delivered, failed, retry (each temporary failure), undeliverable, " +
+				"unsubscribed, canceled (while claimed).",
 		}, []string{"status"}),
 		parked: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "ingot_notify_parked_total", Help: "Messages that failed because they could not be rendered.",

@@ -190,8 +190,8 @@ func (f *handlers) campaignStatus(w http.ResponseWriter, r *http.Request) error 
 		Completed     *time.Time `json:"completed_time"`
 		Links         links      `json:"_links"`
 	}{
-		id, "sending", c.Total, c.Delivered + c.Unsubscribed, c.Retry, c.Failed, c.Queued, c.Undeliverable + c.Canceled, s.Received,
-		nil,
+		id, "sending", c.Total, c.Delivered + c.Unsubscribed, c.Retry, c.Failed, c.Queued,
+		c.Undeliverable + c.Canceled, s.Received, nil,
 		linksOf("self", "/campaigns/"+id+"/status", "campaign", "/campaigns/"+id),
 	}
 	if s.Expanded && c.Done() >= c.Total {

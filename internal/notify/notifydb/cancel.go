@@ -55,7 +55,8 @@ func cancelSend(tx *db.Tx, number int64, now time.Time, shard int) error {
 		return err
 	}
 	if row.next > 0 {
-		if err := addCounts(tx, number, shard, notify.Counts{Total: row.next, Canceled: row.next}, db.Nanos(now)); err != nil {
+		c := notify.Counts{Total: row.next, Canceled: row.next}
+		if err := addCounts(tx, number, shard, c, db.Nanos(now)); err != nil {
 			return err
 		}
 	}
@@ -77,7 +78,8 @@ func (s *Store) cancelMessages(ctx context.Context, from, end int64, now time.Ti
 				return err
 			}
 		}
-		rows, err := db.All(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE number >= ? AND number < ? "+
+		rows, err := db.All(tx, scanMessage, "SELECT "+messageColumns+
+			" FROM notify_messages WHERE number >= ? AND number < ? "+
 			"AND status < 2 ORDER BY number LIMIT ?"+forUpdate(tx.Dialect()), from, end, cancelBatch)
 		if err != nil || len(rows) == 0 {
 			return err

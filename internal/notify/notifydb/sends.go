@@ -220,7 +220,8 @@ func counter(c *notify.Counts, status int) *int {
 		&c.Canceled}[status]
 }
 
-const countColumns = "send, shard, total, queued, retry, delivered, failed, undeliverable, unsubscribed, canceled, latest"
+const countColumns = "send, shard, total, queued, retry, delivered, failed, undeliverable, unsubscribed, canceled, " +
+	"latest"
 
 // addCounts adds to the counters of a send.
 func addCounts(tx *db.Tx, send int64, shard int, c notify.Counts, latest int64) error {
@@ -231,7 +232,8 @@ func addCounts(tx *db.Tx, send int64, shard int, c notify.Counts, latest int64) 
 			unsubscribed = notify_counts.unsubscribed + excluded.unsubscribed,
 			canceled = notify_counts.canceled + excluded.canceled,
 			latest = CASE WHEN excluded.latest > notify_counts.latest THEN excluded.latest ELSE notify_counts.latest END`,
-		send, shard, c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable, c.Unsubscribed, c.Canceled, latest)
+		send, shard, c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable, c.Unsubscribed, c.Canceled,
+		latest)
 	return err
 }
 
