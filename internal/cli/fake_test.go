@@ -410,6 +410,9 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		return 200, []any{object{"status": "queued", "recipient": "user-guid", "notification_id": "message-1"}}
 	case "GET /notify/messages/message-1":
 		return 200, object{"status": "delivered"}
+	case "GET /notify/usage":
+		return 200, object{"client_id": "sender", "sends": object{"bytes": 48211, "limit": 16 << 30},
+			"definitions": object{"bytes": 2210, "limit": 64 << 20}}
 	case "GET /notify/user_preferences":
 		return 200, object{"global_unsubscribe": false,
 			"clients": object{"sender": object{"news": object{"email": true, "kind_description": "What is new",

@@ -234,6 +234,7 @@ var scenarios = []struct {
 		"--client-secret", "x"}},
 	{"notifications-check-domain", []string{"notifications", "check-domain", "--client", "sender",
 		"--client-secret", "x"}},
+	{"notifications-usage", []string{"notifications", "usage", "--client", "sender", "--client-secret", "x"}},
 	{"notifications-preferences", []string{"notifications", "preferences", "--unsubscribe", "sender/news"}},
 	{"passwd-unasked", []string{"passwd"}},
 	{"oauth-token", []string{"oauth-token"}},

@@ -50,6 +50,9 @@ type Template struct {
 	Updated    time.Time
 }
 
+// Client returns the client that defined the template, "" for the default templates.
+func (t *Template) Client() string { return or(t.Owner, t.Creator) }
+
 // Association is one use of a template: by a client, or by one kind of it.
 type Association struct {
 	ClientID string

@@ -207,8 +207,9 @@ type Claimed struct {
 type Queue interface {
 	// Accept stores a send with its first recipients and its idempotency key in
 	// one transaction, and returns it with its number. Concurrent calls share a
-	// commit. It fails with ErrQueueFull or ErrKeyReused; if the key was used
-	// for the same request before, it returns the earlier send and replayed.
+	// commit. It fails with ErrQueueFull or ErrKeyReused, or if the client has too
+	// much stored (see Bounds); if the key was used for the same request before,
+	// it returns the earlier send and replayed.
 	Accept(ctx context.Context, n NewSend) (s Send, replayed bool, err error)
 	// Repeated returns the send of a client's idempotency key, and whether
 	// there is one; ErrKeyReused if the key was used for a different request.
@@ -252,6 +253,9 @@ type Upkeep interface {
 	// IDKey returns the 32 bytes for NewIDs, created on first use and stored
 	// sealed.
 	IDKey(ctx context.Context) ([]byte, error)
+	// Stored returns how much of a client is stored, about: what was stored within the last moments
+	// may be missing.
+	Stored(ctx context.Context, clientID string) (Stored, error)
 	// Purge deletes in small steps: messages that have been final since before,
 	// sends without messages, expired idempotency keys. It returns the number
 	// of deleted messages.

@@ -395,6 +395,8 @@ func Commands() []*core.Command {
 			"1b2c3d"),
 		core.Entry("notifications check-domain", "", "Check the DNS records of the sender's mail domain",
 			core.NeedsLogin, checkDomain, ""),
+		core.Entry("notifications usage", "", "Show how much a client has stored", core.NeedsLogin, showUsage,
+			"--client shop"),
 		core.Entry("notifications preferences", "", "Show or change your subscriptions", core.NeedsLogin, changePreferences,
 			"", "--unsubscribe my-sender/disk-full"),
 	))

@@ -76,9 +76,15 @@ func New(t *testing.T) *World { return Limited(t, notify.Limits{}) }
 // Limited is New with other limits.
 func Limited(t *testing.T, limits notify.Limits) *World {
 	t.Helper()
+	return Bounded(t, limits, notify.Bounds{})
+}
+
+// Bounded is Limited with other bounds of what clients may store.
+func Bounded(t *testing.T, limits notify.Limits, bounds notify.Bounds) *World {
+	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	store, err := notifydb.Open(t.Context(), dbtest.New(t, db.SQLite), notifydb.Options{QueueLimit: limits.Queue,
-		Log: quiet})
+		Bounds: bounds, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func isNotFound(err error) bool { return errors.Is(err, notify.ErrNotFound) }
 // CreateTemplate implements notify.Store. It is ErrConflict when the id is
 // taken.
 func (s *Store) CreateTemplate(ctx context.Context, t notify.Template) error {
-	return s.write(ctx, func(tx *db.Tx) error {
+	return s.define(ctx, t.Client(), func(tx *db.Tx) error {
 		_, err := tx.Exec(insert("notify_templates", templateColumns), templateValues(t)...)
 		return err
 	})
@@ -77,9 +77,16 @@ func (s *Store) ListTemplates(ctx context.Context, owner string) ([]notify.Templ
 // Created.
 func (s *Store) UpdateTemplate(ctx context.Context, t notify.Template) error {
 	return s.write(ctx, func(tx *db.Tx) error {
-		return changed(tx.Exec("UPDATE notify_templates SET name = ?, subject = ?, text = ?, html = ?, metadata = ?, "+
+		old, err := one(tx, scanTemplate, "SELECT "+templateColumns+" FROM notify_templates WHERE id = ?", t.ID)
+		if err != nil {
+			return err
+		}
+		if err := changed(tx.Exec("UPDATE notify_templates SET name = ?, subject = ?, text = ?, html = ?, metadata = ?, "+
 			"overridden = ?, updated = ? WHERE id = ?",
-			t.Name, t.Subject, t.Text, t.HTML, string(t.Metadata), t.Overridden, db.Nanos(t.Updated), t.ID))
+			t.Name, t.Subject, t.Text, t.HTML, string(t.Metadata), t.Overridden, db.Nanos(t.Updated), t.ID)); err != nil {
+			return err
+		}
+		return s.checkDefinitions(tx, old.Client())
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 // Options are what a store is opened with.
 type Options struct {
 	QueueLimit int
+	Bounds     notify.Bounds
 	Now        func() time.Time
 }
 
@@ -55,6 +56,8 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"QueueFullTogether", testQueueFullTogether},
 		{"Lists", testLists},
 		{"Schemas", testSchemas},
+		{"StoredSends", testStoredSends},
+		{"StoredDefinitions", testStoredDefinitions},
 		{"Extend", testExtend},
 		{"ExtendDuplicates", testExtendDuplicates},
 		{"ExtendAudiences", testExtendAudiences},
