@@ -39,6 +39,8 @@ type victim struct {
 	Users                    int
 	// Accepts makes it accept sends instead, and print the number of each.
 	Accepts bool
+	// Uploads makes it accept sends with lists of so many recipients, and print the number of each.
+	Uploads int
 }
 
 const connections = 8
@@ -64,6 +66,9 @@ func (v victim) run(ctx context.Context) error {
 	}
 	if v.Accepts {
 		return v.accept(ctx, store)
+	}
+	if v.Uploads > 0 {
+		return v.upload(ctx, store)
 	}
 	key, err := store.IDKey(ctx)
 	if err != nil {
