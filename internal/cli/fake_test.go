@@ -410,6 +410,13 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		return 200, []any{object{"status": "queued", "recipient": "user-guid", "notification_id": "message-1"}}
 	case "GET /notify/messages/message-1":
 		return 200, object{"status": "delivered"}
+	case "GET /notify/templates/template-1/variants":
+		return 200, object{"variants": object{"de": object{"subject": "Platte voll", "text": "Hallo", "html": ""}}}
+	case "PUT /notify/templates/template-1/variants/de", "DELETE /notify/templates/template-1/variants/fr":
+		return 204, nil
+	case "GET /notify/missing_variants":
+		return 200, object{"locales": []any{"de", "fr"}, "templates": []any{object{"template_id": "template-1",
+			"name": "plain", "kinds": []any{"disk-full"}, "missing": []any{"fr"}}}}
 	case "GET /notify/usage":
 		return 200, object{"client_id": "sender", "sends": object{"bytes": 48211, "limit": 16 << 30},
 			"definitions": object{"bytes": 2210, "limit": 64 << 20}}

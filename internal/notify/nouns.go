@@ -43,6 +43,8 @@ type Template struct {
 	Text     string
 	HTML     string
 	Metadata json.RawMessage
+	// Variants are the texts in other languages, by canonical BCP 47 tag.
+	Variants map[string]Variant
 	// Overridden marks a default template that was changed: a new version of
 	// the built-in one does not replace it.
 	Overridden bool

@@ -66,7 +66,11 @@ type Templates interface {
 	// ListTemplates returns those of an owner ("" are v1's), without defaults,
 	// oldest first.
 	ListTemplates(ctx context.Context, owner string) ([]Template, error)
+	// UpdateTemplate does not change the variants.
 	UpdateTemplate(ctx context.Context, t Template) error
+	// SetVariant sets the variant of a template for a canonical locale, or removes it with nil, which
+	// is ErrNotFound if there is none. ErrTooMany: the template has MaxVariants.
+	SetVariant(ctx context.Context, templateID, locale string, v *Variant, updated time.Time) error
 	// DeleteTemplate also makes everything that used it use the default.
 	DeleteTemplate(ctx context.Context, id string) error
 	Associations(ctx context.Context, templateID string) ([]Association, error)

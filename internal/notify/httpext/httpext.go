@@ -131,6 +131,12 @@ func Register(g *web.Group, o Options) {
 	author := web.Scope(scopeTemplatesRead, scopeTemplatesWrite, scopeWrite)
 	g.Handle("POST", "/templates/preview", author, f.preview)
 	g.Handle("POST", "/templates/check", author, f.check)
+	readsTemplates := web.Scope(scopeTemplatesRead, scopeTemplatesWrite, scopeAdmin)
+	writesTemplates := web.Scope(scopeTemplatesWrite, scopeAdmin)
+	g.Handle("GET", "/templates/{template}/variants", readsTemplates, f.listVariants)
+	g.Handle("PUT", "/templates/{template}/variants/{locale}", writesTemplates, f.setVariant)
+	g.Handle("DELETE", "/templates/{template}/variants/{locale}", writesTemplates, f.deleteVariant)
+	g.Handle("GET", "/missing_variants", readsTemplates, f.missingVariants)
 	g.Handle("GET", "/template_variables", author, f.variables)
 
 	g.Handle("GET", "/webhooks", sender, f.listWebhooks)

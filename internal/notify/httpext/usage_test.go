@@ -14,30 +14,32 @@ import (
 // each time, $ is a long text.
 var storing = map[int]map[string]string{
 	1: {
-		"PUT /notifications":                         `{"source_name":"S","notifications":{"k#":{"description":"$"},"l#":{"description":"$"},"m#":{"description":"$"}}}`,
-		"PUT /registration":                          `{"source_description":"S","kinds":[{"id":"k#","description":"$"},{"id":"l#","description":"$"},{"id":"m#","description":"$"}]}`,
-		"PUT /clients/{client}/notifications/{kind}": `{"description":"$$$","template":"default","critical":false}`,
-		"POST /templates":                            `{"name":"t","html":"$"}`,
-		"PUT /templates/{template}":                  `{"name":"t","html":"$$$"}`,
-		"POST /users/{id}":                           `{"kind_id":"k","text":"$"}`,
-		"POST /spaces/{id}":                          `{"kind_id":"k","text":"$"}`,
-		"POST /organizations/{id}":                   `{"kind_id":"k","text":"$"}`,
-		"POST /everyone":                             `{"kind_id":"k","html":"$"}`,
-		"POST /uaa_scopes/{id}":                      `{"kind_id":"k","text":"$"}`,
-		"POST /emails":                               `{"kind_id":"k","to":"a@example.com","text":"$"}`,
-		"POST /sends":                                `{"kind_id":"k","recipients":[{"user":"u","data":{"t":"$"}}]}`,
-		"PUT /kinds/{kind}/schema":                   `{"title":"$$$"}`,
+		"PUT /notifications":                          `{"source_name":"S","notifications":{"k#":{"description":"$"},"l#":{"description":"$"},"m#":{"description":"$"}}}`,
+		"PUT /registration":                           `{"source_description":"S","kinds":[{"id":"k#","description":"$"},{"id":"l#","description":"$"},{"id":"m#","description":"$"}]}`,
+		"PUT /clients/{client}/notifications/{kind}":  `{"description":"$$$","template":"default","critical":false}`,
+		"POST /templates":                             `{"name":"t","html":"$"}`,
+		"PUT /templates/{template}":                   `{"name":"t","html":"$$$"}`,
+		"POST /users/{id}":                            `{"kind_id":"k","text":"$"}`,
+		"POST /spaces/{id}":                           `{"kind_id":"k","text":"$"}`,
+		"POST /organizations/{id}":                    `{"kind_id":"k","text":"$"}`,
+		"POST /everyone":                              `{"kind_id":"k","html":"$"}`,
+		"POST /uaa_scopes/{id}":                       `{"kind_id":"k","text":"$"}`,
+		"POST /emails":                                `{"kind_id":"k","to":"a@example.com","text":"$"}`,
+		"POST /sends":                                 `{"kind_id":"k","recipients":[{"user":"u","data":{"t":"$"}}]}`,
+		"PUT /templates/{template}/variants/{locale}": `{"text":"$$$"}`,
+		"PUT /kinds/{kind}/schema":                    `{"title":"$$$"}`,
 	},
 	2: {
-		"POST /senders":                         `{"name":"#$"}`,
-		"PUT /senders/{sender}":                 `{"name":"$$$"}`,
-		"POST /senders/{sender}/campaign_types": `{"name":"n#","description":"$"}`,
-		"PUT /campaign_types/{type}":            `{"description":"$$$"}`,
-		"POST /templates":                       `{"name":"t","text":"$"}`,
-		"PUT /templates/{template}":             `{"text":"$$$"}`,
-		"POST /senders/{sender}/campaigns":      `{"campaign_type_id":"{type}","subject":"s","text":"$","send_to":{"emails":["a@example.com"]}}`,
-		"PUT /kinds/{kind}/schema":              `{"title":"$$$"}`,
-		"POST /sends":                           `{"kind_id":"k","data":{"t":"$"},"audience":{"type":"user","id":"u"}}`,
+		"POST /senders":                               `{"name":"#$"}`,
+		"PUT /senders/{sender}":                       `{"name":"$$$"}`,
+		"POST /senders/{sender}/campaign_types":       `{"name":"n#","description":"$"}`,
+		"PUT /campaign_types/{type}":                  `{"description":"$$$"}`,
+		"POST /templates":                             `{"name":"t","text":"$"}`,
+		"PUT /templates/{template}":                   `{"text":"$$$"}`,
+		"POST /senders/{sender}/campaigns":            `{"campaign_type_id":"{type}","subject":"s","text":"$","send_to":{"emails":["a@example.com"]}}`,
+		"PUT /templates/{template}/variants/{locale}": `{"text":"$$$"}`,
+		"PUT /kinds/{kind}/schema":                    `{"title":"$$$"}`,
+		"POST /sends":                                 `{"kind_id":"k","data":{"t":"$"},"audience":{"type":"user","id":"u"}}`,
 	},
 }
 
@@ -116,7 +118,7 @@ func parents(t *testing.T, w *apitest.World, c string, version int) []string {
 	t.Helper()
 	w.Directory.Members["space-1"], w.Directory.Users["u"] = []string{"u"}, "u@example.com"
 	w.Expect(1, c, "PUT", "/notifications", `{"source_name":"S","notifications":{"k":{"description":"d"}}}`, 204, "")
-	out := []string{"{client}", "shop", "{kind}", "k", "{id}", "space-1"}
+	out := []string{"{client}", "shop", "{kind}", "k", "{id}", "space-1", "{locale}", "de"}
 	id := func(path, body, field string) string {
 		var made map[string]any
 		w.Expect(version, c, "POST", path, body, 201, "").Into(&made)

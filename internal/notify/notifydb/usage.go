@@ -222,7 +222,7 @@ var definitionTables = []struct{ table, columns, where string }{
 
 const (
 	templateBytes = "octet_length(name) + octet_length(subject) + octet_length(text) + octet_length(html) + " +
-		"octet_length(metadata)"
+		"octet_length(metadata) + octet_length(variants)"
 	// definitionOverhead is what a row takes.
 	definitionOverhead = 256
 )

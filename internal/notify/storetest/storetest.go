@@ -38,6 +38,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"AssignTemplate", testAssignTemplate},
 		{"Templates", testTemplates},
 		{"SeedTemplate", testSeedTemplate},
+		{"Variants", testVariants},
 		{"DeleteTemplate", testDeleteTemplate},
 		{"Preferences", testPreferences},
 		{"Unsubscribed", testUnsubscribed},

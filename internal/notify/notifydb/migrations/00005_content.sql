@@ -22,3 +22,6 @@ INSERT INTO notify_usage (client_id, shard, bytes)
 INSERT INTO notify_usage (client_id, shard, bytes)
     SELECT l.client_id, 1, SUM(octet_length(m.members)) FROM notify_lists AS l
     JOIN notify_list_members AS m ON m.list = l.id GROUP BY l.client_id;
+
+-- The texts in other languages, as an object in JSON by locale; empty for none.
+ALTER TABLE notify_templates ADD COLUMN variants TEXT NOT NULL DEFAULT '';
