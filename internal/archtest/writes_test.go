@@ -19,7 +19,7 @@ const writesReason = "an HTTP handler decodes, authorizes, calls an action and p
 var readsOnly = map[string][]string{
 	"ingot/internal/platform.Repo": {"Get", "List", "First", "Count"},
 	"ingot/internal/platform.Tx":   {"Context", "FeatureFlags", "EnvGroup"}, // and those that return a Repo
-	"ingot/internal/notify.Queue":  {"Repeated", "Replay", "NextDue", "Waiting"},
+	"ingot/internal/notify.Queue":  {"Repeated", "Replay", "Cancel", "NextDue", "Waiting"},
 }
 
 // TestHandlersDoNotWrite checks that HTTP handlers leave writing to actions and

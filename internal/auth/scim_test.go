@@ -85,6 +85,24 @@ func TestUsers(t *testing.T) {
 		f.want(put("*", "D"), 200)
 		f.want(f.password("upd", "pw"), 200)
 	})
+	t.Run("Locale", func(t *testing.T) {
+		t.Parallel()
+		id := f.user("speaks", "pw")
+		change := func(locale any) *answer {
+			return f.call(http.MethodPatch, "/Users/"+id, map[string]any{"locale": locale}, admin, header("If-Match", "*"))
+		}
+		if a := f.want(f.call(http.MethodGet, "/Users/"+id, nil, admin), 200); strings.Contains(a.body, "locale") {
+			t.Errorf("a user without a locale is %s", a.body)
+		}
+		for _, locale := range []string{"de-CH", "en_US", "zh-Hant-TW"} {
+			if a := f.want(change(locale), 200); a.text("locale") != locale {
+				t.Errorf("%s became %s", locale, a.body)
+			}
+		}
+		f.wantError(change("not a locale"), 400, "invalid_scim_resource")
+		f.wantError(change(strings.Repeat("a", 100)), 400, "invalid_scim_resource")
+		f.want(change(""), 200)
+	})
 	t.Run("SelfService", func(t *testing.T) {
 		t.Parallel()
 		id, other := f.user("self", "pw"), f.user("other", "pw")

@@ -18,6 +18,7 @@ type User struct {
 	FamilyName string
 	Email      string
 	Phone      string
+	Locale     string // a BCP 47 tag such as de-CH; may be empty
 	Active     bool
 	Verified   bool
 	// PasswordHash is empty for users of other origins.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/mail"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -24,6 +25,7 @@ type userBody struct {
 	Verified   *bool     `json:"verified"`
 	Name       *userName `json:"name"`
 	Emails     []email   `json:"emails"`
+	Locale     *string   `json:"locale"`
 	Phones     []struct {
 		Value string `json:"value"`
 	} `json:"phoneNumbers"`
@@ -54,6 +56,7 @@ func (b *userBody) apply(u *User, all bool) {
 		u.Origin = *b.Origin
 	}
 	text(&u.ExternalID, b.ExternalID)
+	text(&u.Locale, b.Locale)
 	web.Set(&u.Active, b.Active)
 	web.Set(&u.Verified, b.Verified)
 	if b.Name != nil {
@@ -73,9 +76,15 @@ func (b *userBody) apply(u *User, all bool) {
 	}
 }
 
+// localeForm allows the tags of BCP 47, and what other authorization servers write for them: en_US.
+var localeForm = regexp.MustCompile(`^([A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8}){0,6})?$`)
+
 func (u *User) validate() error {
 	if strings.TrimSpace(u.UserName) == "" || len(u.UserName) > 255 || strings.ContainsAny(u.UserName, "\x00\r\n\t\"\\") {
 		return invalidScim("A username must be provided: 1 to 255 characters, without quotes or control characters.")
+	}
+	if !localeForm.MatchString(u.Locale) {
+		return invalidScim("%q is not a locale such as de or pt-BR.", u.Locale)
 	}
 	if u.Email == "" {
 		return invalidScim("Exactly one email must be provided.")
@@ -115,6 +124,9 @@ func (u *User) body(groups []*Group) map[string]any {
 		"emails": []email{{u.Email, true}}, "active": u.Active, "verified": u.Verified,
 		"groups": shown, "approvals": []any{}, "meta": scimMeta(u.Version, u.Created, u.Modified),
 		"schemas": []string{"urn:scim:schemas:core:1.0"},
+	}
+	if u.Locale != "" {
+		out["locale"] = u.Locale
 	}
 	if u.Phone != "" {
 		out["phoneNumbers"] = []map[string]string{{"value": u.Phone}}

@@ -414,6 +414,16 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		return 202, object{"id": "send-1", "status": "scheduled"}
 	case "GET /notify/messages/message-1":
 		return 200, object{"status": "delivered"}
+	case "GET /notify/templates/template-1/variants":
+		return 200, object{"variants": object{"de": object{"subject": "Platte voll", "text": "Hallo", "html": ""}}}
+	case "PUT /notify/templates/template-1/variants/de", "DELETE /notify/templates/template-1/variants/fr":
+		return 204, nil
+	case "GET /notify/missing_variants":
+		return 200, object{"locales": []any{"de", "fr"}, "templates": []any{object{"template_id": "template-1",
+			"name": "plain", "kinds": []any{"disk-full"}, "missing": []any{"fr"}}}}
+	case "GET /notify/usage":
+		return 200, object{"client_id": "sender", "sends": object{"bytes": 48211, "limit": 16 << 30},
+			"definitions": object{"bytes": 2210, "limit": 64 << 20}}
 	case "GET /notify/user_preferences":
 		return 200, object{"global_unsubscribe": false,
 			"clients": object{"sender": object{"news": object{"email": true, "kind_description": "What is new",

@@ -19,4 +19,7 @@ type Directory interface {
 	// Emails returns the addresses of users; unknown users are missing, and
 	// users without an address have "".
 	Emails(ctx context.Context, userIDs []string) (map[string]string, error)
+	// Locales returns the languages of users, mostly BCP 47 tags; unknown users
+	// are missing, and users without a language have "".
+	Locales(ctx context.Context, userIDs []string) (map[string]string, error)
 }

@@ -41,10 +41,11 @@ const (
 // a long one never is in memory as a whole. The Audience of its recipients is their position in
 // the list, not that of an audience of the send.
 type Lists interface {
-	// CreateList begins an empty list.
-	CreateList(ctx context.Context, id string) error
-	// AddToList stores the block that begins at a position, a multiple of ListBlock.
-	AddToList(ctx context.Context, id string, position int, members []Member) error
+	// CreateList begins an empty list of a client.
+	CreateList(ctx context.Context, clientID, id string) error
+	// AddToList stores the block that begins at a position, a multiple of ListBlock. It fails if the client
+	// has too much stored: see Bounds.
+	AddToList(ctx context.Context, clientID, id string, position int, members []Member) error
 	// ListedMembers returns the block that begins at a position; none after the last one.
 	ListedMembers(ctx context.Context, id string, position int) ([]Member, error)
 	// DeleteList deletes a list that no send uses. Purge deletes those that were left behind.

@@ -43,12 +43,17 @@ type Template struct {
 	Text     string
 	HTML     string
 	Metadata json.RawMessage
+	// Variants are the texts in other languages, by canonical BCP 47 tag.
+	Variants map[string]Variant
 	// Overridden marks a default template that was changed: a new version of
 	// the built-in one does not replace it.
 	Overridden bool
 	Created    time.Time
 	Updated    time.Time
 }
+
+// Client returns the client that defined the template, "" for the default templates.
+func (t *Template) Client() string { return or(t.Owner, t.Creator) }
 
 // Association is one use of a template: by a client, or by one kind of it.
 type Association struct {

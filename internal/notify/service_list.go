@@ -54,7 +54,7 @@ func (s *Service) sendList(ctx context.Context, r Request, n NewSend, now time.T
 	}
 	defer end()
 	id := rand.Text()
-	if err := s.o.Store.CreateList(ctx, id); err != nil {
+	if err := s.o.Store.CreateList(ctx, r.Client, id); err != nil {
 		return Receipt{}, fmt.Errorf("begin the list of recipients of a send: %w", err)
 	}
 	used := false
@@ -101,7 +101,7 @@ func (s *Service) storeList(ctx context.Context, id string, r Request, check *da
 		if len(block) == 0 {
 			return nil
 		}
-		if err := s.o.Store.AddToList(ctx, id, added-len(block), block); err != nil {
+		if err := s.o.Store.AddToList(ctx, r.Client, id, added-len(block), block); err != nil {
 			return fmt.Errorf("store the recipients of a send: %w", err)
 		}
 		block = block[:0]

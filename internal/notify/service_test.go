@@ -120,6 +120,8 @@ func (b *book) Page(_ context.Context, a Audience, cursor string, limit int) ([]
 	return all, next, nil
 }
 
+func (b *book) Locales(context.Context, []string) (map[string]string, error) { return nil, nil }
+
 func (b *book) Emails(context.Context, []string) (map[string]string, error) { return nil, nil }
 
 type bundle struct {

@@ -68,7 +68,11 @@ type Templates interface {
 	// ListTemplates returns those of an owner ("" are v1's), without defaults,
 	// oldest first.
 	ListTemplates(ctx context.Context, owner string) ([]Template, error)
+	// UpdateTemplate does not change the variants.
 	UpdateTemplate(ctx context.Context, t Template) error
+	// SetVariant sets the variant of a template for a canonical locale, or removes it with nil, which
+	// is ErrNotFound if there is none. ErrTooMany: the template has MaxVariants.
+	SetVariant(ctx context.Context, templateID, locale string, v *Variant, updated time.Time) error
 	// DeleteTemplate also makes everything that used it use the default.
 	DeleteTemplate(ctx context.Context, id string) error
 	Associations(ctx context.Context, templateID string) ([]Association, error)
@@ -213,9 +217,10 @@ type Claimed struct {
 type Queue interface {
 	// Accept stores a send with its first recipients and its idempotency key in
 	// one transaction, and returns it with its number. Concurrent calls share a
-	// commit. It fails with ErrQueueFull, ErrScheduleFull or ErrKeyReused; if the
-	// key was used for the same request before, it returns the earlier send and
-	// replayed. A send with a SendAt waits for Activate, without recipients.
+	// commit. It fails with ErrQueueFull, ErrScheduleFull or ErrKeyReused, or if the
+	// client has too much stored (see Bounds); if the key was used for the same
+	// request before, it returns the earlier send and replayed. A send with a SendAt
+	// waits for Activate, without recipients.
 	Accept(ctx context.Context, n NewSend) (s Send, replayed bool, err error)
 	// Repeated returns the send of a client's idempotency key, and whether
 	// there is one; ErrKeyReused if the key was used for a different request.
@@ -269,6 +274,9 @@ type Upkeep interface {
 	// IDKey returns the 32 bytes for NewIDs, created on first use and stored
 	// sealed.
 	IDKey(ctx context.Context) ([]byte, error)
+	// Stored returns how much of a client is stored, about: what was stored within the last moments
+	// may be missing.
+	Stored(ctx context.Context, clientID string) (Stored, error)
 	// Purge deletes in small steps: messages that have been final since before,
 	// sends without messages, expired idempotency keys. It returns the number
 	// of deleted messages.

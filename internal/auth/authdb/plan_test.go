@@ -29,7 +29,7 @@ func populate(t testing.TB, d *db.DB, n int) {
 		_, err := tx.Exec(`INSERT INTO auth_users (`+userColumns+`, `+userKeys+`)
 			SELECT 'id-' || (s.n * 7919 % 1000003), 'User' || s.n, 'uaa', 'x' || s.n, 'Given', 'Family', 'User' || s.n || '@x.org', NULL,
 				s.n % 2 = 0, s.n % 2 = 0, 'hash', 0, 1700000000000000000 + s.n * 1000, 1700000000000000000 + s.n * 1000, 0,
-				0, 0, 0, 0, 0, 'user' || s.n, 'user' || s.n || '@x.org'
+				0, 0, 0, 0, 0, NULL, 'user' || s.n, 'user' || s.n || '@x.org'
 			FROM `+series[d.Dialect()], n)
 		return err
 	})

@@ -9,7 +9,7 @@ import (
 
 const userColumns = "id, user_name, origin, external_id, given_name, family_name, email, phone, active, verified, " +
 	"password_hash, password_changed_at, created_at, modified_at, version, " +
-	"last_login_at, previous_login_at, login_failures, last_failure_at, locked_until"
+	"last_login_at, previous_login_at, login_failures, last_failure_at, locked_until, locale"
 
 // userKeys are written with userColumns and never read.
 const userKeys = "user_name_key, email_key"
@@ -54,7 +54,7 @@ func scanUser(s db.Scanner) (*auth.User, error) {
 	err := s.Scan(&u.ID, &u.UserName, &u.Origin, text{&u.ExternalID}, text{&u.GivenName}, text{&u.FamilyName},
 		text{&u.Email}, text{&u.Phone}, &u.Active, &u.Verified,
 		&u.PasswordHash, moment{&u.PasswordChanged}, moment{&u.Created}, moment{&u.Modified}, &u.Version,
-		moment{&u.Login.Last}, moment{&u.Login.Previous}, new(int), new(int64), new(int64))
+		moment{&u.Login.Last}, moment{&u.Login.Previous}, new(int), new(int64), new(int64), text{&u.Locale})
 	return &u, err
 }
 
@@ -64,7 +64,7 @@ func userValues(u *auth.User) []any {
 		orNull(u.Email), orNull(u.Phone), u.Active, u.Verified,
 		u.PasswordHash, db.Nanos(u.PasswordChanged), db.Nanos(u.Created), db.Nanos(u.Modified), u.Version,
 		db.Nanos(u.Login.Last), db.Nanos(u.Login.Previous), 0, 0, 0, // failed logins, which are counted in memory now
-		lower(u.UserName), orNull(lower(u.Email)),
+		orNull(u.Locale), lower(u.UserName), orNull(lower(u.Email)),
 	}
 }
 

@@ -51,6 +51,21 @@ func (c *Client) PeopleByID(ctx context.Context, ids []string) (map[string]Perso
 	return found, nil
 }
 
+// LocalesByID returns the locales of the existing users among ids, by id; "" for users without one.
+func (c *Client) LocalesByID(ctx context.Context, ids []string) (map[string]string, error) {
+	found := make(map[string]string, len(ids))
+	for len(ids) > 0 {
+		n := min(len(ids), idsAtOnce)
+		query := url.Values{"filter": {anyOf("id", ids[:n])}, "attributes": {"id,locale"}, "countTotal": {"false"}}
+		err := pages(ctx, c, query, n, func(b struct{ ID, Locale string }) { found[b.ID] = b.Locale })
+		if err != nil {
+			return found, err
+		}
+		ids = ids[n:]
+	}
+	return found, nil
+}
+
 // PeopleAfter returns about count users that follow id in the order of ids (""
 // is before the first), and whether there are more. It does not miss users when
 // others are added or deleted meanwhile, and is as fast at the end of a long

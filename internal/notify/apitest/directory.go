@@ -87,6 +87,11 @@ func (d *Directory) Page(_ context.Context, a notify.Audience, cursor string, li
 	return page, strconv.Itoa(to), nil
 }
 
+// Locales implements notify.Directory.
+func (d *Directory) Locales(context.Context, []string) (map[string]string, error) {
+	return map[string]string{}, nil
+}
+
 // Emails implements notify.Directory.
 func (d *Directory) Emails(_ context.Context, ids []string) (map[string]string, error) {
 	if d.Broken {

@@ -6,6 +6,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -53,7 +54,7 @@ var All = []string{
 
 // World is the service without delivery.
 type World struct {
-	t            *testing.T
+	t            testing.TB
 	Store        notify.Store
 	Service      *notify.Service
 	Directory    *Directory
@@ -71,14 +72,20 @@ type World struct {
 }
 
 // New returns a service on an empty store with the built-in templates.
-func New(t *testing.T) *World { return Limited(t, notify.Limits{}) }
+func New(t testing.TB) *World { return Limited(t, notify.Limits{}) }
 
 // Limited is New with other limits.
-func Limited(t *testing.T, limits notify.Limits) *World {
+func Limited(t testing.TB, limits notify.Limits) *World {
+	t.Helper()
+	return Bounded(t, limits, notify.Bounds{})
+}
+
+// Bounded is Limited with other bounds of what clients may store.
+func Bounded(t testing.TB, limits notify.Limits, bounds notify.Bounds) *World {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	store, err := notifydb.Open(t.Context(), dbtest.New(t, db.SQLite), notifydb.Options{QueueLimit: limits.Queue,
-		Log: quiet})
+		Bounds: bounds, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +181,7 @@ func (w *World) sign(c token.Claims) string {
 
 // Answer is what came back.
 type Answer struct {
-	t      *testing.T
+	t      testing.TB
 	Status int
 	Header http.Header
 	Body   string
@@ -201,7 +208,17 @@ func (a Answer) Into(v any) {
 // description. Headers are pairs.
 func (w *World) Call(version int, bearer, method, path, body string, headers ...string) Answer {
 	w.t.Helper()
-	r := httptest.NewRequestWithContext(w.t.Context(), method, path, strings.NewReader(body))
+	a, err := w.Try(w.t.Context(), version, bearer, method, path, body, headers...)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return a
+}
+
+// Try is Call for fuzz tests, which are not the test of the World: it returns what is not as described.
+func (w *World) Try(ctx context.Context, version int, bearer, method, path, body string,
+	headers ...string) (Answer, error) {
+	r := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 	if bearer != "" {
 		r.Header.Set("Authorization", "Bearer "+bearer)
 	}
@@ -211,8 +228,7 @@ func (w *World) Call(version int, bearer, method, path, body string, headers ...
 	recorder := httptest.NewRecorder()
 	w.handlers[version].ServeHTTP(recorder, r)
 	a := Answer{w.t, recorder.Code, recorder.Result().Header, recorder.Body.String()}
-	w.judge(version, r, a)
-	return a
+	return a, judge(version, r, a)
 }
 
 // Expect is Call with what must come back; an empty message is not compared.
@@ -239,18 +255,17 @@ var described = sync.OnceValues(func() (map[int]*openapitest.Document, error) {
 
 // judge compares an answer with the description. What no path matches is not
 // described, and must be 404 or 405.
-func (w *World) judge(version int, r *http.Request, a Answer) {
-	w.t.Helper()
+func judge(version int, r *http.Request, a Answer) error {
 	all, err := described()
 	if err != nil {
-		w.t.Fatal(err)
+		return err
 	}
 	operation := all[version].Find(r.Method, r.URL.Path)
 	if operation == nil {
 		if a.Status != http.StatusNotFound && a.Status != http.StatusMethodNotAllowed {
-			w.t.Errorf("%s %s is not described and answers %d", r.Method, r.URL.Path, a.Status)
+			return fmt.Errorf("%s %s is not described and answers %d", r.Method, r.URL.Path, a.Status)
 		}
-		return
+		return nil
 	}
 	body := []byte(a.Body)
 	if kind := a.Header.Get("Content-Type"); strings.HasPrefix(kind, "text/html") || strings.Contains(kind, "yaml") ||
@@ -258,6 +273,7 @@ func (w *World) judge(version int, r *http.Request, a Answer) {
 		body = nil
 	}
 	if err := operation.Check(a.Status, a.Header, body); err != nil {
-		w.t.Errorf("%s %s does not answer as described: %v\n%s", r.Method, r.URL.Path, err, a.Body)
+		return fmt.Errorf("%s %s does not answer as described: %w\n%s", r.Method, r.URL.Path, err, a.Body)
 	}
+	return nil
 }

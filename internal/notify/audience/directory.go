@@ -66,6 +66,7 @@ type Directory struct {
 	o        Options
 	defaults map[string]bool
 	emails   *otter.Cache[string, *entry]
+	locales  *otter.Cache[string, *entry]
 	scopes   struct {
 		sync.Mutex
 		members map[string]scopeMembers
@@ -74,9 +75,9 @@ type Directory struct {
 
 var _ notify.Directory = (*Directory)(nil)
 
-// entry is a cached user.
+// entry is the cached address or locale of a user.
 type entry struct {
-	email string
+	value string
 	known bool
 	until time.Time
 }
@@ -101,9 +102,12 @@ func New(o Options) *Directory {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &Directory{o: o, defaults: map[string]bool{}, emails: otter.Must(&otter.Options[string, *entry]{
-		MaximumSize: cacheSize, ExpiryCalculator: otter.ExpiryWriting[string, *entry](knownFor),
-	})}
+	cache := func() *otter.Cache[string, *entry] {
+		return otter.Must(&otter.Options[string, *entry]{
+			MaximumSize: cacheSize, ExpiryCalculator: otter.ExpiryWriting[string, *entry](knownFor),
+		})
+	}
+	d := &Directory{o: o, defaults: map[string]bool{}, emails: cache(), locales: cache()}
 	for _, s := range o.DefaultScopes {
 		d.defaults[s] = true
 	}
@@ -195,7 +199,7 @@ func (d *Directory) peoplePage(people []uaaclient.Person, more bool, next string
 		email := usable(p.Emails)
 		if email == "" {
 			// Cache it, so that delivery does not look it up again.
-			d.remember(p.ID, email, true)
+			d.remember(d.emails, p.ID, email, true)
 		}
 		out = append(out, notify.Recipient{UserID: p.ID, Email: email})
 	}
@@ -216,16 +220,36 @@ func usable(emails []string) string {
 	return ""
 }
 
-func (d *Directory) remember(id, email string, known bool) {
+func (d *Directory) remember(in *otter.Cache[string, *entry], id, value string, known bool) {
 	life := knownFor
 	if !known {
 		life = unknownFor
 	}
-	d.emails.Set(id, &entry{email, known, d.o.Now().Add(life)})
+	in.Set(id, &entry{value, known, d.o.Now().Add(life)})
 }
 
 // Emails implements notify.Directory.
 func (d *Directory) Emails(ctx context.Context, userIDs []string) (map[string]string, error) {
+	return d.cached(d.emails, userIDs, func(ids []string) (map[string]string, error) {
+		people, err := d.o.UAA.PeopleByID(ctx, ids)
+		emails := make(map[string]string, len(people))
+		for id, p := range people {
+			emails[id] = usable(p.Emails)
+		}
+		return emails, err
+	})
+}
+
+// Locales implements notify.Directory.
+func (d *Directory) Locales(ctx context.Context, userIDs []string) (map[string]string, error) {
+	return d.cached(d.locales, userIDs, func(ids []string) (map[string]string, error) {
+		return d.o.UAA.LocalesByID(ctx, ids)
+	})
+}
+
+// cached returns what a cache has about users, and asks the authorization server for the others.
+func (d *Directory) cached(in *otter.Cache[string, *entry], userIDs []string,
+	asking func(ids []string) (map[string]string, error)) (map[string]string, error) {
 	out := make(map[string]string, len(userIDs))
 	asked := make(map[string]bool, len(userIDs))
 	var ask []string
@@ -235,27 +259,26 @@ func (d *Directory) Emails(ctx context.Context, userIDs []string) (map[string]st
 			continue
 		}
 		asked[id] = true
-		e, ok := d.emails.GetIfPresent(id)
+		e, ok := in.GetIfPresent(id)
 		switch {
 		case !ok || !now.Before(e.until):
 			ask = append(ask, id)
 		case e.known:
-			out[id] = e.email
+			out[id] = e.value
 		}
 	}
 	if len(ask) == 0 {
 		return out, nil
 	}
-	found, err := d.o.UAA.PeopleByID(ctx, ask)
+	found, err := asking(ask)
 	if err != nil {
 		return nil, uaaFault(err)
 	}
 	for _, id := range ask {
-		p, known := found[id]
-		email := usable(p.Emails)
-		d.remember(id, email, known)
+		value, known := found[id]
+		d.remember(in, id, value, known)
 		if known {
-			out[id] = email
+			out[id] = value
 		}
 	}
 	return out, nil

@@ -47,6 +47,9 @@ func realAuth(t *testing.T) (string, auth.Store, []string) {
 			ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i), UserName: fmt.Sprintf("user-%d", i), Origin: auth.OriginUAA,
 			Email: fmt.Sprintf("user-%d@example.org", i), Active: true, Created: time.Now(), Modified: time.Now(),
 		}
+		if i == 9 {
+			u.Locale = "de-CH"
+		}
 		if err := store.CreateUser(t.Context(), u); err != nil {
 			t.Fatal(err)
 		}
@@ -200,6 +203,10 @@ func TestRealServers(t *testing.T) {
 	emails, err := b.dir.Emails(t.Context(), append(slices.Clone(users[:70]), "unknown"))
 	if err != nil || len(emails) != 70 || emails[users[9]] != "user-9@example.org" {
 		t.Errorf("%d addresses, %v", len(emails), err)
+	}
+	locales, err := b.dir.Locales(t.Context(), append(slices.Clone(users[:70]), "unknown"))
+	if err != nil || len(locales) != 70 || locales[users[9]] != "de-CH" || locales[users[8]] != "" {
+		t.Errorf("%d locales: %v, %v", len(locales), locales, err)
 	}
 	for a, code := range map[notify.Audience]fault.Code{
 		{Type: notify.ToSpace, ID: "nope"}:          fault.NotFound,

@@ -15,6 +15,9 @@ type message struct {
 	notify.Claimed
 	// found is the address that was looked up if the message had none.
 	found string
+	// locale is the user's language if it was asked for, "" if there is none.
+	locale string
+	asked  bool
 	// token is what contents.token has made; nil before.
 	token *string
 }
@@ -67,7 +70,8 @@ func (d *Delivery) sort(ctx context.Context, claimed []notify.Claimed) sorted {
 	for i, c := range claimed {
 		s.ready[i].Claimed = c
 	}
-	for _, step := range []func(context.Context, *sorted) error{d.current, d.addresses, d.wanted, d.notSuppressed} {
+	for _, step := range []func(context.Context, *sorted) error{d.current, d.addresses, d.wanted, d.notSuppressed,
+		d.languages} {
 		if err := step(ctx, &s); err != nil {
 			// The store failed, not the messages: all of them are retried.
 			if ctx.Err() == nil {

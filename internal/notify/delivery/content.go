@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/text/language"
+
 	"ingot/internal/base/background"
 	"ingot/internal/notify"
 	"ingot/internal/notify/template"
@@ -36,6 +38,7 @@ func keyOf(s *notify.Send) templateKey {
 
 type chosen struct {
 	compiled *template.Compiled
+	variants *variants // nil if there are none
 	id       string
 	updated  time.Time
 	err      error     // why it cannot be used
@@ -47,6 +50,7 @@ type bodyKey struct {
 	send     int64
 	audience int
 	with     *template.Compiled
+	locale   language.Tag // und if it makes no difference
 }
 
 const (
@@ -66,16 +70,20 @@ func newContents(o Options) *contents {
 
 // body renders a message. own reports whether the body is not shared.
 func (c *contents) body(ctx context.Context, l *message) (body *notify.Body, own bool, err error) {
-	with, err := c.template(ctx, l.Send)
+	chosen, err := c.template(ctx, l.Send)
+	if err != nil {
+		return nil, false, err
+	}
+	with, locale, err := c.inLanguage(ctx, chosen, l)
 	if err != nil {
 		return nil, false, err
 	}
 	list := l.Send.List() != ""
 	if with.Personal() || list && with.UsesData() {
-		body, err := c.personal(ctx, with, l)
+		body, err := c.personal(ctx, with, l, locale)
 		return body, true, err
 	}
-	key := bodyKey{l.Send.Number, l.Audience, with}
+	key := bodyKey{l.Send.Number, l.Audience, with, locale}
 	if list { // what differs is whether a user or an address is told why
 		key.audience = min(len(l.UserID), 1)
 	}
@@ -89,13 +97,13 @@ func (c *contents) body(ctx context.Context, l *message) (body *notify.Body, own
 	if link != "" {
 		link = notify.UnsubscribeMark
 	}
-	values, err := c.values(ctx, l, link)
+	values, err := c.values(ctx, l, link, locale)
 	if err != nil {
 		return nil, false, err
 	}
 	body, err = c.render(with, values)
 	if errors.Is(err, template.ErrPersonal) {
-		body, err = c.personal(ctx, with, l)
+		body, err = c.personal(ctx, with, l, locale)
 		return body, true, err
 	}
 	if err != nil {
@@ -105,8 +113,9 @@ func (c *contents) body(ctx context.Context, l *message) (body *notify.Body, own
 }
 
 // personal renders a message that no other recipient gets.
-func (c *contents) personal(ctx context.Context, with *template.Compiled, l *message) (*notify.Body, error) {
-	values, err := c.values(ctx, l, c.link(l))
+func (c *contents) personal(ctx context.Context, with *template.Compiled, l *message,
+	locale language.Tag) (*notify.Body, error) {
+	values, err := c.values(ctx, l, c.link(l), locale)
 	if err != nil {
 		return nil, err
 	}
@@ -145,9 +154,9 @@ func (c *contents) render(with *template.Compiled, v template.Values) (body *not
 
 // values returns what a template can show to a recipient. link is the address to
 // unsubscribe, or the mark.
-func (c *contents) values(ctx context.Context, l *message, link string) (template.Values, error) {
+func (c *contents) values(ctx context.Context, l *message, link string, locale language.Tag) (template.Values, error) {
 	s := l.Send
-	data, locale, err := c.data.of(ctx, l)
+	data, err := c.data.of(ctx, l)
 	if err != nil {
 		return template.Values{}, err
 	}
@@ -215,14 +224,14 @@ func (c *contents) link(l *message) string {
 // template returns the compiled template of a send. It is cached for a short
 // time, but never from before the send was accepted: a client that changes a
 // template and then sends gets the new one.
-func (c *contents) template(ctx context.Context, s *notify.Send) (*template.Compiled, error) {
+func (c *contents) template(ctx context.Context, s *notify.Send) (*chosen, error) {
 	key := keyOf(s)
 	now := c.o.Now()
 	c.mu.Lock()
 	have := c.templates[key]
 	c.mu.Unlock()
 	if have != nil && now.Sub(have.at) < templatesFor && !have.at.Before(s.Received) {
-		return have.compiled, have.err
+		return have, have.err
 	}
 	source, err := c.choose(ctx, s)
 	if err != nil {
@@ -230,8 +239,9 @@ func (c *contents) template(ctx context.Context, s *notify.Send) (*template.Comp
 	}
 	made := &chosen{id: source.ID, updated: source.Updated, at: now}
 	if have != nil && have.err == nil && source.ID == have.id && source.Updated.Equal(have.updated) {
-		made.compiled = have.compiled // unchanged: cached bodies stay valid
+		made.compiled, made.variants = have.compiled, have.variants // unchanged: cached bodies stay valid
 	} else {
+		made.variants = newVariants(source)
 		made.compiled, made.err = compile(source)
 	}
 	c.mu.Lock()
@@ -240,7 +250,7 @@ func (c *contents) template(ctx context.Context, s *notify.Send) (*template.Comp
 		clear(c.templates)
 	}
 	c.templates[key] = made
-	return made.compiled, made.err
+	return made, made.err
 }
 
 // prepare chooses the templates of a batch side by side, which makes few reads of a store that others

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
-	"golang.org/x/text/language"
 
 	"ingot/internal/notify"
 )
@@ -38,33 +37,32 @@ func newRecipientData(lists notify.Lists) *recipientData {
 	return &recipientData{lists: lists, sends: sends, blocks: blocks}
 }
 
-// of returns the data and the language of a message's recipient.
-func (d *recipientData) of(ctx context.Context, l *message) (map[string]any, language.Tag, error) {
+// of returns the data of a message's recipient.
+func (d *recipientData) of(ctx context.Context, l *message) (map[string]any, error) {
 	data, err := d.ofSend(l.Send)
-	if err != nil {
-		return nil, language.Tag{}, err
+	if err != nil || l.Send.List() == "" {
+		return data, err
 	}
-	locale := l.Send.Locale
+	m, err := d.member(ctx, l.Send.List(), l.Audience)
+	if err != nil || len(m.Data) == 0 {
+		return data, err
+	}
+	return notify.MergeData(data, m.Data)
+}
+
+// locale returns the language of a message's recipient: that which the sender gave this one, the
+// user's, or that of the send. "" if there is none.
+func (d *recipientData) locale(ctx context.Context, l *message) (string, error) {
 	if list := l.Send.List(); list != "" {
 		m, err := d.member(ctx, list, l.Audience)
-		if err != nil {
-			return nil, language.Tag{}, err
-		}
-		if m.Locale != "" {
-			locale = m.Locale
-		}
-		if len(m.Data) > 0 {
-			if data, err = notify.MergeData(data, m.Data); err != nil {
-				return nil, language.Tag{}, err
-			}
+		if err != nil || m.Locale != "" {
+			return m.Locale, err
 		}
 	}
-	tag := language.Tag{}
-	if locale != "" {
-		// It was checked when the send was accepted; in doubt, numbers are shown in English.
-		tag, _ = language.Parse(locale)
+	if l.locale != "" {
+		return l.locale, nil
 	}
-	return data, tag, nil
+	return l.Send.Locale, nil
 }
 
 func (d *recipientData) ofSend(s *notify.Send) (map[string]any, error) {

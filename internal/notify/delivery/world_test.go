@@ -130,8 +130,10 @@ func (w *watched) until(t testing.TB, what string, true func() bool) {
 type people struct {
 	mu     sync.Mutex
 	emails map[string]string
-	order  []string
-	down   error
+	// locales are the languages of users.
+	locales map[string]string
+	order   []string
+	down    error
 	// asked is told of each question, when it is set.
 	asked  chan string
 	lookup int
@@ -202,6 +204,20 @@ func (p *people) Page(_ context.Context, a notify.Audience, cursor string, limit
 		return page, "", nil
 	}
 	return page, strconv.Itoa(to), nil
+}
+
+// Locales are in locales, by user.
+func (p *people) Locales(_ context.Context, ids []string) (map[string]string, error) {
+	if err := p.ask("locales"); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found := map[string]string{}
+	for _, id := range ids {
+		found[id] = p.locales[id]
+	}
+	return found, nil
 }
 
 func (p *people) Emails(_ context.Context, ids []string) (map[string]string, error) {

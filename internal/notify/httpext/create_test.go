@@ -259,7 +259,7 @@ func TestScheduleLimit(t *testing.T) {
 	send("other", 202, 3)
 }
 
-// A send is canceled by its client or an administrator, and by nobody else.
+// A send is canceled by its client or an administrator, and by no other client.
 func TestCancelSend(t *testing.T) {
 	t.Parallel()
 	w, c := world(t)

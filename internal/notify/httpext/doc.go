@@ -8,5 +8,5 @@
 // It must not import a store, delivery, mail or the other HTTP APIs.
 //
 // Imports: base/fault, base/look, base/token, base/tracing, base/web, notify,
-// notify/template, github.com/google/uuid.
+// notify/template, github.com/google/uuid, golang.org/x/text/language.
 package httpext

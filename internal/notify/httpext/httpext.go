@@ -126,11 +126,18 @@ func Register(g *web.Group, o Options) {
 	g.Handle("POST", "/messages/{message}/replay", reader, f.replay)
 	g.Handle("GET", "/audience", sender, f.audience)
 	g.Handle("GET", "/sender_domain", web.Scope(scopeManage, scopeAdmin), f.senderDomain)
+	g.Handle("GET", "/usage", web.Scope(scopeWrite, scopeEmails, scopeManage, scopeTemplatesWrite, scopeAdmin), f.usage)
 	g.Handle("GET", "/statistics", web.Scope(scopeManage, scopeAdmin), f.statistics)
 
 	author := web.Scope(scopeTemplatesRead, scopeTemplatesWrite, scopeWrite)
 	g.Handle("POST", "/templates/preview", author, f.preview)
 	g.Handle("POST", "/templates/check", author, f.check)
+	readsTemplates := web.Scope(scopeTemplatesRead, scopeTemplatesWrite, scopeAdmin)
+	writesTemplates := web.Scope(scopeTemplatesWrite, scopeAdmin)
+	g.Handle("GET", "/templates/{template}/variants", readsTemplates, f.listVariants)
+	g.Handle("PUT", "/templates/{template}/variants/{locale}", writesTemplates, f.setVariant)
+	g.Handle("DELETE", "/templates/{template}/variants/{locale}", writesTemplates, f.deleteVariant)
+	g.Handle("GET", "/missing_variants", readsTemplates, f.missingVariants)
 	g.Handle("GET", "/template_variables", author, f.variables)
 
 	g.Handle("GET", "/webhooks", sender, f.listWebhooks)

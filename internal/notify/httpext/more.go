@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/text/language"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
@@ -22,18 +23,11 @@ import (
 // omits. Nothing is stored.
 func (f *handlers) preview(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
-		Template struct {
-			Subject string `json:"subject"`
-			Text    string `json:"text"`
-			HTML    string `json:"html"`
-		} `json:"template"`
-		Message struct {
-			Subject string `json:"subject"`
-			Text    string `json:"text"`
-			HTML    string `json:"html"`
-		} `json:"message"`
-		Data   json.RawMessage `json:"data"`
-		Locale string          `json:"locale"`
+		Template   variantBody     `json:"template"`
+		Message    variantBody     `json:"message"`
+		TemplateID string          `json:"template_id"`
+		Data       json.RawMessage `json:"data"`
+		Locale     string          `json:"locale"`
 	}
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
@@ -43,7 +37,15 @@ func (f *handlers) preview(w http.ResponseWriter, r *http.Request) error {
 	if t.Subject == "" {
 		t.Subject = "{{.Subject}}"
 	}
-	if err := template.Check(t); err != nil {
+	if body.TemplateID != "" {
+		if body.Template != (variantBody{}) {
+			return fault.Invalid(`give either "template" or "template_id", not both`)
+		}
+		var err error
+		if t, err = f.visibleTemplate(r, body.TemplateID); err != nil {
+			return err
+		}
+	} else if err := template.Check(t); err != nil {
 		return err
 	}
 	values := template.Values{Subject: body.Message.Subject, Text: body.Message.Text, HTML: body.Message.HTML,
@@ -51,12 +53,19 @@ func (f *handlers) preview(w http.ResponseWriter, r *http.Request) error {
 	if err := notify.ReadData(present(body.Data), body.Locale, &values.Data, &values.Locale); err != nil {
 		return err
 	}
-	rendered, err := template.Preview(t, values)
+	variant := t.VariantFor(values.Locale)
+	if variant != "" {
+		values.Locale = language.Make(variant)
+	}
+	rendered, err := template.Preview(t.In(variant), values)
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]string{"subject": rendered.Subject, "text": rendered.Text,
-		"html": rendered.HTML})
+	out := map[string]string{"subject": rendered.Subject, "text": rendered.Text, "html": rendered.HTML}
+	if body.TemplateID != "" {
+		out["variant"] = variant
+	}
+	web.WriteJSON(w, http.StatusOK, out)
 	return nil
 }
 

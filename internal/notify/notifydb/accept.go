@@ -55,6 +55,17 @@ func (s *Store) Accept(ctx context.Context, n notify.NewSend) (notify.Send, bool
 	if err := ctx.Err(); err != nil {
 		return notify.Send{}, false, context.Cause(ctx)
 	}
+	var accepted notify.Send
+	var replayed bool
+	err = s.storing(ctx, n.ClientID, sendSize(a.data), func() (stored bool, err error) {
+		accepted, replayed, err = s.enqueue(ctx, a)
+		return err == nil && !replayed, err
+	})
+	return accepted, replayed, err
+}
+
+// enqueue waits for the commit of a call.
+func (s *Store) enqueue(ctx context.Context, a *acceptance) (notify.Send, bool, error) {
 	g := &s.accepting
 	g.mu.Lock()
 	g.waiting = append(g.waiting, a)

@@ -25,6 +25,9 @@ func (s *Store) CreateSender(ctx context.Context, v notify.Sender) (notify.Sende
 	return update(ctx, s, func(tx *db.Tx) (notify.Sender, error) {
 		n, err := tx.Exec(insert("notify_senders", senderColumns)+" ON CONFLICT (client_id, name) DO NOTHING", v.ID,
 			v.ClientID, v.Name)
+		if err == nil && n == 1 {
+			err = s.checkDefinitions(tx, v.ClientID)
+		}
 		if err != nil || n == 1 {
 			return v, err
 		}
@@ -50,7 +53,7 @@ func (s *Store) Senders(ctx context.Context, clientID string) ([]notify.Sender, 
 
 // UpdateSender implements notify.Store. The client stays.
 func (s *Store) UpdateSender(ctx context.Context, v notify.Sender) error {
-	return s.write(ctx, func(tx *db.Tx) error {
+	return s.define(ctx, v.ClientID, func(tx *db.Tx) error {
 		return changed(tx.Exec("UPDATE notify_senders SET name = ? WHERE id = ?", v.Name, v.ID))
 	})
 }
@@ -75,6 +78,9 @@ func (s *Store) CreateCampaignType(ctx context.Context, t notify.CampaignType) (
 		}
 		n, err := tx.Exec(insert("notify_campaign_types", typeColumns)+" ON CONFLICT (sender_id, name) DO NOTHING",
 			t.ID, t.SenderID, t.ClientID, t.Name, t.Description, t.Critical, t.TemplateID)
+		if err == nil && n == 1 {
+			err = s.checkDefinitions(tx, t.ClientID)
+		}
 		if err != nil || n == 1 {
 			return t, err
 		}
@@ -100,7 +106,7 @@ func (s *Store) CampaignTypes(ctx context.Context, senderID string) ([]notify.Ca
 
 // UpdateCampaignType implements notify.Store. Sender and client stay.
 func (s *Store) UpdateCampaignType(ctx context.Context, t notify.CampaignType) error {
-	return s.write(ctx, func(tx *db.Tx) error {
+	return s.define(ctx, t.ClientID, func(tx *db.Tx) error {
 		return changed(tx.Exec("UPDATE notify_campaign_types SET name = ?, description = ?, critical = ?, template_id = ? "+
 			"WHERE id = ?",
 			t.Name, t.Description, t.Critical, t.TemplateID, t.ID))

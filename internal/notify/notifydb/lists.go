@@ -2,6 +2,7 @@ package notifydb
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -14,15 +15,15 @@ import (
 const listsKept = 24 * time.Hour
 
 // CreateList implements notify.Store.
-func (s *Store) CreateList(ctx context.Context, id string) error {
+func (s *Store) CreateList(ctx context.Context, clientID, id string) error {
 	return s.lock(ctx, func(tx *db.Tx) error {
-		_, err := tx.Exec(insert("notify_lists", "id, send, created"), id, 0, db.Nanos(s.now()))
+		_, err := tx.Exec(insert("notify_lists", "id, send, created, client_id"), id, 0, db.Nanos(s.now()), clientID)
 		return err
 	})
 }
 
 // AddToList implements notify.Store.
-func (s *Store) AddToList(ctx context.Context, id string, position int, members []notify.Member) error {
+func (s *Store) AddToList(ctx context.Context, clientID, id string, position int, members []notify.Member) error {
 	if position%notify.ListBlock != 0 || len(members) > notify.ListBlock {
 		return fmt.Errorf("%d members at position %d of a list are not a block", len(members), position)
 	}
@@ -31,14 +32,21 @@ func (s *Store) AddToList(ctx context.Context, id string, position int, members 
 			return err
 		}
 	}
-	return s.lock(ctx, func(tx *db.Tx) error {
-		n, err := tx.Exec(`INSERT INTO notify_list_members (list, position, members)
-			SELECT id, ?, ? FROM notify_lists WHERE id = ? AND send = 0`,
-			position, db.JSON[[]notify.Member]{V: members}, id)
-		if err == nil && n == 0 {
-			return notify.ErrNotFound
-		}
+	block, err := json.Marshal(members)
+	if err != nil {
 		return err
+	}
+	return s.storing(ctx, clientID, int64(len(block)), func() (bool, error) {
+		err := s.lock(ctx, func(tx *db.Tx) error {
+			n, err := tx.Exec(`INSERT INTO notify_list_members (list, position, members)
+				SELECT id, ?, ? FROM notify_lists WHERE id = ? AND client_id = ? AND send = 0`,
+				position, string(block), id, clientID)
+			if err == nil && n == 0 {
+				return notify.ErrNotFound
+			}
+			return err
+		})
+		return err == nil, err
 	})
 }
 
@@ -70,16 +78,23 @@ func useList(tx *db.Tx, id string, send int64) error {
 
 // DeleteList implements notify.Store.
 func (s *Store) DeleteList(ctx context.Context, id string) error {
-	return s.lock(ctx, func(tx *db.Tx) error { return deleteList(tx, id) })
+	return s.freeing(ctx, func(tx *db.Tx) ([]freed, error) { return deleteList(tx, id) })
 }
 
-func deleteList(tx *db.Tx, id string) error {
-	n, err := tx.Exec("DELETE FROM notify_lists WHERE id = ? AND send = 0", id)
-	if err != nil || n == 0 {
-		return err
+func deleteList(tx *db.Tx, id string) ([]freed, error) {
+	free, err := db.All(tx, scanFreed,
+		"SELECT client_id, ("+listBytes+") FROM notify_lists AS l WHERE id = ? AND send = 0", id)
+	if err != nil || len(free) == 0 {
+		return nil, err
 	}
-	_, err = tx.Exec("DELETE FROM notify_list_members WHERE list = ?", id)
-	return err
+	for _, statement := range []string{
+		"DELETE FROM notify_lists WHERE id = ?", "DELETE FROM notify_list_members WHERE list = ?",
+	} {
+		if _, err := tx.Exec(statement, id); err != nil {
+			return nil, err
+		}
+	}
+	return free, nil
 }
 
 // purgeLists deletes lists that were left behind, one per transaction.
@@ -87,12 +102,12 @@ func (s *Store) purgeLists(ctx context.Context) error {
 	before := db.Nanos(s.now().Add(-listsKept))
 	for {
 		var left int
-		err := s.lock(ctx, func(tx *db.Tx) error {
+		err := s.freeing(ctx, func(tx *db.Tx) ([]freed, error) {
 			ids, err := db.All(tx, scanText,
 				"SELECT id FROM notify_lists WHERE send = 0 AND created < ? ORDER BY created LIMIT 1", before)
 			left = len(ids)
 			if err != nil || left == 0 {
-				return err
+				return nil, err
 			}
 			return deleteList(tx, ids[0])
 		})

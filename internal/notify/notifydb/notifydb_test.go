@@ -35,7 +35,8 @@ func TestConformance(t *testing.T) {
 func opener(t testing.TB, d *db.DB) storetest.Open {
 	return func(o storetest.Options) notify.Store {
 		t.Helper()
-		s, err := notifydb.Open(t.Context(), d, notifydb.Options{QueueLimit: o.QueueLimit, Now: o.Now})
+		s, err := notifydb.Open(t.Context(), d, notifydb.Options{QueueLimit: o.QueueLimit, Bounds: o.Bounds,
+			Now: o.Now})
 		if err != nil {
 			t.Fatal(err)
 		}

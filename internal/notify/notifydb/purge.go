@@ -171,9 +171,9 @@ func (s *Store) purgeEmpty(ctx context.Context, sends []oldSend) error {
 		}
 	}
 	for step := range slices.Chunk(numbers, purgeBatch) {
-		err := s.lock(ctx, func(tx *db.Tx) error {
+		err := s.freeing(ctx, func(tx *db.Tx) ([]freed, error) {
 			if err := useIndexes(tx); err != nil {
-				return err
+				return nil, err
 			}
 			list := numberList(tx.Dialect(), step)
 			empty, err := db.All(tx, scanNumber, "SELECT number FROM notify_sends AS s WHERE "+numbersIn(tx.Dialect(), "number")+
@@ -181,9 +181,19 @@ func (s *Store) purgeEmpty(ctx context.Context, sends []oldSend) error {
 				"1) * ?)",
 				list, notify.MaxRecipients+1, notify.MaxRecipients+1)
 			if err != nil || len(empty) == 0 {
-				return err
+				return nil, err
 			}
 			list = numberList(tx.Dialect(), empty)
+			free, err := db.All(tx, scanFreed, "SELECT client_id, SUM(octet_length(data) + ?) FROM notify_sends WHERE "+
+				numbersIn(tx.Dialect(), "number")+" GROUP BY client_id", sendOverhead, list)
+			if err != nil {
+				return nil, err
+			}
+			lists, err := db.All(tx, scanFreed, "SELECT client_id, ("+listBytes+") FROM notify_lists AS l WHERE "+
+				numbersIn(tx.Dialect(), "send"), list)
+			if err != nil {
+				return nil, err
+			}
 			for _, statement := range []string{
 				"DELETE FROM notify_list_members WHERE list IN (SELECT id FROM notify_lists WHERE " +
 					numbersIn(tx.Dialect(), "send") + ")",
@@ -193,10 +203,10 @@ func (s *Store) purgeEmpty(ctx context.Context, sends []oldSend) error {
 				"DELETE FROM notify_members WHERE " + numbersIn(tx.Dialect(), "send"),
 			} {
 				if _, err := tx.Exec(statement, list); err != nil {
-					return err
+					return nil, err
 				}
 			}
-			return nil
+			return append(free, lists...), nil
 		})
 		if err != nil {
 			return err

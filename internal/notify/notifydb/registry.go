@@ -29,7 +29,7 @@ func orDefault(templateID string) string {
 
 // Register implements notify.Store.
 func (s *Store) Register(ctx context.Context, c notify.Client, kinds []notify.Kind, prune bool) error {
-	return s.write(ctx, func(tx *db.Tx) error {
+	return s.define(ctx, c.ID, func(tx *db.Tx) error {
 		_, err := tx.Exec(insert("notify_clients", "id, description, template_id")+
 			" ON CONFLICT (id) DO UPDATE SET description = excluded.description", c.ID, c.Description, orDefault(c.TemplateID))
 		if err != nil {
@@ -139,7 +139,7 @@ func (s *Store) Registration(ctx context.Context, ref notify.KindRef) (c notify.
 
 // UpdateKind implements notify.Store.
 func (s *Store) UpdateKind(ctx context.Context, k notify.Kind) error {
-	return s.write(ctx, func(tx *db.Tx) error {
+	return s.define(ctx, k.ClientID, func(tx *db.Tx) error {
 		return changed(tx.Exec(`UPDATE notify_kinds SET description = ?, critical = ?,
 				template_id = CASE WHEN CAST(? AS TEXT) = '' THEN template_id ELSE CAST(? AS TEXT) END
 				WHERE client_id = ? AND id = ?`,
@@ -183,7 +183,7 @@ func (s *Store) SetSchema(ctx context.Context, ref notify.KindRef, schema json.R
 	if err := allStorable(string(schema)); err != nil {
 		return err
 	}
-	return s.write(ctx, func(tx *db.Tx) error {
+	return s.define(ctx, ref.ClientID, func(tx *db.Tx) error {
 		if _, err := one(tx, scanText, "SELECT id FROM notify_kinds WHERE client_id = ? AND id = ?", ref.ClientID,
 			ref.KindID); err != nil {
 			return err

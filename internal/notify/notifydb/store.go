@@ -21,6 +21,8 @@ type Options struct {
 	// QueueLimit is the number of waiting messages at which Accept returns
 	// ErrQueueFull; 0 means no limit.
 	QueueLimit int
+	// Bounds limit what is stored of each client.
+	Bounds notify.Bounds
 	// Log receives messages about recovered problems; nil discards them.
 	Log *slog.Logger
 	// Now is the clock, time.Now by default.
@@ -43,6 +45,7 @@ type Store struct {
 	sends      sendCache
 	registered registered
 	filters    filters
+	usage      usage
 	held       held
 	seen       seen
 	// claiming allows one claim of this process at a time: concurrent ones
@@ -67,6 +70,7 @@ func SealedColumns() []db.SealedColumn {
 func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 	s := &Store{
 		db: d, limit: o.QueueLimit, log: o.Log, now: o.Now, steady: o.Now,
+		usage:    usage{bounds: o.Bounds.WithDefaults(), of: map[string]*clientUsage{}},
 		claiming: make(chan struct{}, 1), purging: make(chan struct{}, 1),
 	}
 	if s.log == nil {

@@ -4,27 +4,45 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
 )
 
-const templateColumns = "id, owner, name, subject, text, html, metadata, overridden, created, updated, creator"
+const templateColumns = "id, owner, name, subject, text, html, metadata, overridden, created, updated, creator, " +
+	"variants"
 
 func scanTemplate(s db.Scanner) (t notify.Template, err error) {
-	var metadata string
+	var metadata, variants string
 	err = s.Scan(&t.ID, &t.Owner, &t.Name, &t.Subject, &t.Text, &t.HTML, &metadata, &t.Overridden, moment{&t.Created},
-		moment{&t.Updated}, &t.Creator)
+		moment{&t.Updated}, &t.Creator, &variants)
 	if metadata != "" {
 		t.Metadata = json.RawMessage(metadata)
 	}
+	if err == nil && variants != "" {
+		err = json.Unmarshal([]byte(variants), &t.Variants)
+	}
 	return t, err
+}
+
+func encodeVariants(all map[string]notify.Variant) (string, error) {
+	if len(all) == 0 {
+		return "", nil
+	}
+	for locale, v := range all {
+		if err := allStorable(locale, v.Subject, v.Text, v.HTML); err != nil {
+			return "", err
+		}
+	}
+	text, err := json.Marshal(all)
+	return string(text), err
 }
 
 func templateValues(t notify.Template) []any {
 	return []any{
 		t.ID, t.Owner, t.Name, t.Subject, t.Text, t.HTML, string(t.Metadata), t.Overridden,
-		db.Nanos(t.Created), db.Nanos(t.Updated), t.Creator,
+		db.Nanos(t.Created), db.Nanos(t.Updated), t.Creator, "", // variants are added later
 	}
 }
 
@@ -42,7 +60,7 @@ func isNotFound(err error) bool { return errors.Is(err, notify.ErrNotFound) }
 // CreateTemplate implements notify.Store. It is ErrConflict when the id is
 // taken.
 func (s *Store) CreateTemplate(ctx context.Context, t notify.Template) error {
-	return s.write(ctx, func(tx *db.Tx) error {
+	return s.define(ctx, t.Client(), func(tx *db.Tx) error {
 		_, err := tx.Exec(insert("notify_templates", templateColumns), templateValues(t)...)
 		return err
 	})
@@ -77,9 +95,55 @@ func (s *Store) ListTemplates(ctx context.Context, owner string) ([]notify.Templ
 // Created.
 func (s *Store) UpdateTemplate(ctx context.Context, t notify.Template) error {
 	return s.write(ctx, func(tx *db.Tx) error {
-		return changed(tx.Exec("UPDATE notify_templates SET name = ?, subject = ?, text = ?, html = ?, metadata = ?, "+
+		old, err := lockTemplate(tx, t.ID)
+		if err != nil {
+			return err
+		}
+		if err := changed(tx.Exec("UPDATE notify_templates SET name = ?, subject = ?, text = ?, html = ?, metadata = ?, "+
 			"overridden = ?, updated = ? WHERE id = ?",
-			t.Name, t.Subject, t.Text, t.HTML, string(t.Metadata), t.Overridden, db.Nanos(t.Updated), t.ID))
+			t.Name, t.Subject, t.Text, t.HTML, string(t.Metadata), t.Overridden, db.Nanos(t.Updated), t.ID)); err != nil {
+			return err
+		}
+		return s.checkDefinitions(tx, old.Client())
+	})
+}
+
+func lockTemplate(tx *db.Tx, id string) (notify.Template, error) {
+	return one(tx, scanTemplate, "SELECT "+templateColumns+" FROM notify_templates WHERE id = ?"+
+		forUpdate(tx.Dialect()), id)
+}
+
+// SetVariant implements notify.Store.
+func (s *Store) SetVariant(ctx context.Context, templateID, locale string, v *notify.Variant,
+	updated time.Time) error {
+	return s.write(ctx, func(tx *db.Tx) error {
+		t, err := lockTemplate(tx, templateID)
+		if err != nil {
+			return err
+		}
+		_, have := t.Variants[locale]
+		switch {
+		case v == nil && !have:
+			return notify.ErrNotFound
+		case v == nil:
+			delete(t.Variants, locale)
+		case !have && len(t.Variants) >= notify.MaxVariants:
+			return notify.ErrTooMany
+		default:
+			if t.Variants == nil {
+				t.Variants = map[string]notify.Variant{}
+			}
+			t.Variants[locale] = *v
+		}
+		text, err := encodeVariants(t.Variants)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec("UPDATE notify_templates SET variants = ?, updated = ? WHERE id = ?", text, db.Nanos(updated),
+			templateID); err != nil {
+			return err
+		}
+		return s.checkDefinitions(tx, t.Client())
 	})
 }
 

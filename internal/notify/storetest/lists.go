@@ -26,18 +26,19 @@ func testLists(k *kit) {
 		if id == "young" {
 			k.clock.Advance(25 * time.Hour)
 		}
-		k.must(s.CreateList(k.ctx, id))
-		k.must(s.AddToList(k.ctx, id, 0, members(0, notify.ListBlock)))
-		k.must(s.AddToList(k.ctx, id, notify.ListBlock, members(notify.ListBlock, 3)))
+		k.must(s.CreateList(k.ctx, "c", id))
+		k.must(s.AddToList(k.ctx, "c", id, 0, members(0, notify.ListBlock)))
+		k.must(s.AddToList(k.ctx, "c", id, notify.ListBlock, members(notify.ListBlock, 3)))
 	}
 	s = k.store()
 	k.equal("the first block", block("used", 0), members(0, notify.ListBlock))
 	k.equal("the second block", block("used", notify.ListBlock), members(notify.ListBlock, 3))
 	k.equal("what follows", block("used", 2*notify.ListBlock), []notify.Member{})
-	if err := s.AddToList(k.ctx, "used", 5, members(0, 1)); err == nil {
+	if err := s.AddToList(k.ctx, "c", "used", 5, members(0, 1)); err == nil {
 		k.Error("a block begins in the middle")
 	}
-	k.wantErr(s.AddToList(k.ctx, "missing", 0, members(0, 1)), notify.ErrNotFound)
+	k.wantErr(s.AddToList(k.ctx, "c", "missing", 0, members(0, 1)), notify.ErrNotFound)
+	k.wantErr(s.AddToList(k.ctx, "other", "left", 2*notify.ListBlock, members(0, 1)), notify.ErrNotFound)
 
 	n := k.sending("c", "user-0")
 	n.Audiences = []notify.Audience{{Type: notify.ToList, ID: "used"}}
@@ -46,7 +47,7 @@ func testLists(k *kit) {
 	got := value[notify.Send](k)(s.Send(k.ctx, send.Number))
 	k.equal("the send's data", string(got.Data)+got.Locale+got.List(), `{"shop":"ours"}pt-BRused`)
 	k.must(s.DeleteList(k.ctx, "used")) // it has a send
-	k.wantErr(s.AddToList(k.ctx, "used", 2*notify.ListBlock, members(0, 1)), notify.ErrNotFound)
+	k.wantErr(s.AddToList(k.ctx, "c", "used", 2*notify.ListBlock, members(0, 1)), notify.ErrNotFound)
 	k.equal("the block of a list in use", len(block("used", 0)), notify.ListBlock)
 	again := k.sending("c", "user-0")
 	again.Audiences = n.Audiences

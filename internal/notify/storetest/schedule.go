@@ -102,12 +102,12 @@ func testScheduleList(k *kit) {
 	s := k.store()
 	for _, size := range []int{3, 150} {
 		id := fmt.Sprint("list-", size)
-		k.must(s.CreateList(k.ctx, id))
+		k.must(s.CreateList(k.ctx, "c", id))
 		var members []notify.Member
 		for _, name := range names("m", size) {
 			members = append(members, notify.Member{UserID: name})
 		}
-		k.must(s.AddToList(k.ctx, id, 0, members))
+		k.must(s.AddToList(k.ctx, "c", id, 0, members))
 		n := k.later("c", "", k.clock.Now().Add(time.Hour))
 		n.Audiences, n.Planned = []notify.Audience{{Type: notify.ToList, ID: id}}, size
 		k.accept(s, n)

@@ -17,6 +17,7 @@ import (
 // Options are what a store is opened with.
 type Options struct {
 	QueueLimit int
+	Bounds     notify.Bounds
 	Now        func() time.Time
 }
 
@@ -37,6 +38,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"AssignTemplate", testAssignTemplate},
 		{"Templates", testTemplates},
 		{"SeedTemplate", testSeedTemplate},
+		{"Variants", testVariants},
 		{"DeleteTemplate", testDeleteTemplate},
 		{"Preferences", testPreferences},
 		{"Unsubscribed", testUnsubscribed},
@@ -55,6 +57,8 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"QueueFullTogether", testQueueFullTogether},
 		{"Lists", testLists},
 		{"Schemas", testSchemas},
+		{"StoredSends", testStoredSends},
+		{"StoredDefinitions", testStoredDefinitions},
 		{"Extend", testExtend},
 		{"ExtendDuplicates", testExtendDuplicates},
 		{"ExtendAudiences", testExtendAudiences},

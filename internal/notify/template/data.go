@@ -19,11 +19,16 @@ const maxRounds = 10_000
 // recipients with different ones can share a body.
 func (c *Compiled) UsesData() bool {
 	for _, p := range []*program{c.subject, c.text, c.web} {
-		if p.used[dataVariable] || p.localized {
+		if p.used[dataVariable] {
 			return true
 		}
 	}
-	return false
+	return c.Localized()
+}
+
+// Localized reports whether the message depends on the recipient's language.
+func (c *Compiled) Localized() bool {
+	return c.subject.localized || c.text.localized || c.web.localized
 }
 
 // fromData returns a JSON value as one of templates.

@@ -1,0 +1,48 @@
+package notify
+
+import (
+	"golang.org/x/text/language"
+
+	"ingot/internal/base/fault"
+)
+
+// Variant is a template's text in another language. Empty parts are those of the template.
+type Variant struct {
+	Subject string `json:"subject,omitempty"`
+	Text    string `json:"text,omitempty"`
+	HTML    string `json:"html,omitempty"`
+}
+
+// MaxVariants limits the variants of a template.
+const MaxVariants = 50
+
+// CanonicalLocale returns a BCP 47 tag as it is stored: pt-BR for PT_br.
+func CanonicalLocale(tag string) (string, error) {
+	parsed, err := language.Parse(tag)
+	if err != nil || parsed == language.Und || len(tag) > maxLocale {
+		return "", fault.New(fault.Unprocessable, "%q is not a language tag such as de or pt-BR", tag)
+	}
+	return parsed.String(), nil
+}
+
+// VariantFor returns the tag of the variant for a language: the exact one, or that of the nearest
+// parent. "" is the template's own text.
+func (t *Template) VariantFor(tag language.Tag) string {
+	if len(t.Variants) == 0 {
+		return ""
+	}
+	for ; tag != language.Und; tag = tag.Parent() {
+		if _, ok := t.Variants[tag.String()]; ok {
+			return tag.String()
+		}
+	}
+	return ""
+}
+
+// In returns the template with the texts of a variant; "" is its own text.
+func (t Template) In(variant string) Template {
+	v := t.Variants[variant]
+	t.Subject, t.Text, t.HTML = or(v.Subject, t.Subject), or(v.Text, t.Text), or(v.HTML, t.HTML)
+	t.Variants = nil
+	return t
+}
