@@ -177,7 +177,7 @@ func (f *handlers) usedTemplates(r *http.Request) ([]notify.Template, map[string
 	if err != nil {
 		return nil, nil, err
 	}
-	templates := append(shared, campaigns...)
+	templates := slices.Concat(shared, campaigns)
 	if len(kinds[notify.DefaultTemplate]) > 0 {
 		t, err := f.Store.Template(ctx, notify.DefaultTemplate)
 		if err != nil && !errors.Is(err, notify.ErrNotFound) {
