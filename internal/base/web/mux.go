@@ -81,13 +81,20 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (m *Mux) withoutSlash(r *http.Request) *http.Request {
 	path := cmp.Or(r.URL.RawPath, r.URL.Path)
 	short := strings.TrimRight(path, "/")
-	if m.strict || short == path || short == "" || m.chi.Match(chi.NewRouteContext(), r.Method, path) {
+	if m.strict || short == path || short == "" {
+		return r
+	}
+	find := func(path string) string { return m.chi.Find(chi.NewRouteContext(), r.Method, path) }
+	// A route for all the rest of a prefix does not count as having the slash.
+	if found := find(path); found != "" && (!isRest(found) || isRest(find(short))) {
 		return r
 	}
 	route := chi.NewRouteContext()
 	route.Routes, route.RoutePath = m.chi, short
 	return r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, route))
 }
+
+func isRest(pattern string) bool { return pattern == "" || strings.HasSuffix(pattern, "/*") }
 
 // Inner returns a handler for requests that other handlers of this server make. They are
 // routed from the beginning, although they carry the context of the request that caused them.

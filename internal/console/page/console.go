@@ -5,9 +5,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"ingot/internal/base/fault"
@@ -132,13 +130,8 @@ func (c *Console) asset(w http.ResponseWriter, r *http.Request) error {
 	return c.templates.serveAsset(w, r, web.Param(r, "hash"), web.Param(r, "name"))
 }
 
-// unknown answers requests for pages that do not exist. A slash at the end of one that does is
-// removed.
-func unknown(w http.ResponseWriter, r *http.Request, _ *Session) error {
-	if short := strings.TrimRight(r.URL.Path, "/"); short != r.URL.Path {
-		http.Redirect(w, r, (&url.URL{Path: short, RawQuery: r.URL.RawQuery}).String(), http.StatusSeeOther)
-		return nil
-	}
+// unknown answers requests for pages that do not exist.
+func unknown(_ http.ResponseWriter, r *http.Request, _ *Session) error {
 	return fault.New(fault.NotFound, "There is no page %s. It may have been removed, or the address has a typing error.",
 		r.URL.Path)
 }
