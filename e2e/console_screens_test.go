@@ -137,6 +137,7 @@ var notScreens = map[string]string{
 	"/login":                    "leads to the authorization server",
 	"/callback":                 "leads to a page",
 	"/live/*":                   "a stream",
+	"/*":                        "says that there is no such page",
 	"/apps/{guid}/log-lines":    "a download",
 	"/apps/{guid}/logs/stream":  "a stream",
 	"/apps/{guid}/shell/socket": "a WebSocket",

@@ -196,8 +196,10 @@ func (s *site) keepLogs(t *testing.T) {
 		_ = os.WriteFile(filepath.Join(to, name), content, 0o644) //nolint:gosec // not secret
 	}
 	for name, script := range map[string]string{
-		"ingot.log":  "journalctl --no-pager -o short-precise -u 'ingot*'",
-		"system.log": "journalctl --no-pager -p notice; systemctl --no-pager --failed; ps axf; systemd-cgls --no-pager",
+		"ingot.log": "journalctl --no-pager -o short-precise -u 'ingot*'",
+		"system.log": "journalctl --no-pager -p notice; systemctl --no-pager --failed; ps axf; systemd-cgls --no-pager; " +
+			"findmnt; losetup -l",
+		"services.log": "tail -n 60 /var/lib/ingot/services/own/*/log /var/lib/ingot/services/*/log",
 	} {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		out, err := s.guest.run(ctx, "root", script)

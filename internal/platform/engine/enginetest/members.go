@@ -26,7 +26,8 @@ func memberUsage(s *suite, t *testing.T) {
 	f.line("has")
 	f.line("counted")
 	u := s.usageOf(t, id, func(u engine.Usage) bool {
-		return len(u.Members) == 2 && u.Members[1].Memory >= 64<<20 && u.Members[0].CPUTime > 0
+		return len(u.Members) == 2 && u.Members[1].Memory >= 64<<20 && u.Members[0].CPUTime > 0 &&
+			u.Members[0].Memory > 0 // not at the moment in which it becomes another program
 	})
 	if len(u.Members) != 2 || u.Members[0].State.Name != "web" || u.Members[1].State.Name != "hog" {
 		t.Fatalf("members are %+v, want web and hog", u.Members)
