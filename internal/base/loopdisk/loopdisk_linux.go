@@ -61,12 +61,16 @@ func MountOnce(image, point, options string) error {
 	if Mounted(point) {
 		return nil
 	}
-	if device := deviceOf(image); device != "" {
+	device, err := DeviceOf(image)
+	if err != nil {
+		return err
+	}
+	if device != "" {
 		if mount(device, point, options) == nil {
 			return nil
 		}
-		if deviceOf(image) == device {
-			return fmt.Errorf("%s is in use by %s, which cannot be mounted", image, device)
+		if now, err := DeviceOf(image); err != nil || now == device {
+			return errors.Join(err, fmt.Errorf("%s is in use by %s, which cannot be mounted", image, device))
 		}
 	}
 	loop, err := attach(image, unix.LO_FLAGS_AUTOCLEAR|unix.LO_FLAGS_DIRECT_IO)
@@ -89,15 +93,39 @@ func mount(device, point, options string) error {
 	return nil
 }
 
-// deviceOf returns the loop device of a file, or "".
-func deviceOf(image string) string {
-	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
-	for _, file := range files {
-		if text, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(text)) == image {
-			return "/dev/" + filepath.Base(filepath.Dir(filepath.Dir(file)))
+// DeviceOf returns the loop device of a file, or "". It compares the file itself and not its path: the
+// path of a device changes when the mount namespace ends in which it was attached, such as that of a
+// unit of systemd whose process was killed, and a second device would destroy the content.
+func DeviceOf(image string) (string, error) {
+	var file unix.Stat_t
+	if err := unix.Stat(image, &file); err != nil {
+		return "", &os.PathError{Op: "stat", Path: image, Err: err}
+	}
+	all, err := filepath.Glob("/sys/block/loop*/loop")
+	if err != nil {
+		return "", err
+	}
+	for _, one := range all {
+		name := "/dev/" + filepath.Base(filepath.Dir(one))
+		info, err := status(name)
+		switch {
+		case errors.Is(err, unix.ENXIO) || errors.Is(err, os.ErrNotExist): // just detached
+		case err != nil:
+			return "", &os.PathError{Op: "status of", Path: name, Err: err}
+		case info.Inode == file.Ino && info.Device == file.Dev:
+			return name, nil
 		}
 	}
-	return ""
+	return "", nil
+}
+
+func status(device string) (*unix.LoopInfo64, error) {
+	loop, err := os.Open(device)
+	if err != nil {
+		return nil, err
+	}
+	defer loop.Close()
+	return unix.IoctlLoopGetStatus64(int(loop.Fd()))
 }
 
 // attach attaches a file to a loop device. Other programs may take a free one first, so it may

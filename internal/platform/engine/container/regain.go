@@ -3,7 +3,6 @@
 package container
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -88,7 +87,7 @@ func graft(of local.ProcessID, inside map[string]string) error {
 // finished build is collected from there.
 func (e *Engine) mountAgain(in *instance, disk string) error {
 	image := filepath.Join(in.dir.Path(), diskImage)
-	loop, err := loopOf(image)
+	loop, err := loopdisk.DeviceOf(image)
 	switch {
 	case err != nil:
 		return err
@@ -123,22 +122,4 @@ func (e *Engine) mountAgain(in *instance, disk string) error {
 		return mountOverlay(in.dir.Home(), "lowerdir="+
 			strings.Join(lower, ":"))
 	})
-}
-
-// loopOf returns the loop device to which a file is attached, or "".
-func loopOf(file string) (string, error) {
-	names, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
-	if err != nil {
-		return "", err
-	}
-	for _, name := range names {
-		b, err := os.ReadFile(name)
-		if errors.Is(err, os.ErrNotExist) {
-			continue // just detached
-		}
-		if err == nil && strings.TrimSuffix(string(b), "\n") == file {
-			return "/dev/" + strings.Split(name, "/")[3], nil
-		}
-	}
-	return "", nil
 }
