@@ -285,6 +285,50 @@ func TestOrphan(t *testing.T) {
 	testkit.Eventually(t, "nothing is left over", func() bool { return len(leftovers(t, dir)) == 0 })
 }
 
+// The network of a running server stays if another one does not see its directory, as in another
+// mount namespace: the first instance would have no bridge.
+func TestUnseenRoot(t *testing.T) {
+	t.Parallel()
+	_, dir := opened(t, container.Options{})
+	hidden := dir + "-hidden"
+	if err := os.Rename(dir, hidden); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.Rename(hidden, dir); err != nil {
+			t.Error(err)
+		}
+	})
+	before := leftovers(t, dir)
+	opened(t, container.Options{})
+	if after := leftovers(t, dir); !slices.Equal(after, before) {
+		t.Errorf("a second server left\n%s\nof\n%s", strings.Join(after, "\n"), strings.Join(before, "\n"))
+	}
+}
+
+// The trial container of a killed server is not an instance of the next one.
+func TestTrialLeft(t *testing.T) {
+	t.Parallel()
+	need(t)
+	dir := enginetest.TempDir(t)
+	e := open(t, dir)
+	start(t, e, idle("trial-left"))
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e = open(t, dir)
+	list, err := e.List(t.Context(), nil)
+	if err != nil || len(list) != 0 {
+		t.Errorf("the next server has %v, %v, want no instance", list, err)
+	}
+	if err := errors.Join(e.Left(), e.Close()); err != nil {
+		t.Error(err)
+	}
+	if left := leftovers(t, dir); len(left) > 0 {
+		t.Errorf("left over:\n%s", strings.Join(left, "\n"))
+	}
+}
+
 // watchDir returns a function that returns what was made in a directory since.
 func watchDir(t *testing.T, dir string) (made func() []string) {
 	t.Helper()

@@ -36,10 +36,11 @@ type Network struct {
 	holder string // ingot-init, as holder of the firewall; "" for none
 	log    *slog.Logger
 
-	watch    *rulesWatch // nil until it is protected
-	unfollow func()      // ends followMachine; nil if it does not run
-	bridge   int         // its index
-	adopted  bool        // from an earlier server
+	occupied *net.UnixConn // says to other servers that it is in use; nil if another program has its name
+	watch    *rulesWatch   // nil until it is protected
+	unfollow func()        // ends followMachine; nil if it does not run
+	bridge   int           // its index
+	adopted  bool          // from an earlier server
 	chosen   netChoice
 
 	mu       sync.Mutex
@@ -109,14 +110,36 @@ func Open(o Options) (*Network, error) {
 	if err == nil {
 		var ours []netip.Prefix
 		if ours, err = machineAddresses(); err == nil {
-			err = inNet(func() error { return errors.Join(claim(ours), n.open()) })
+			err = inNet(func() error {
+				if err := n.occupy(o.Hash); err != nil {
+					return err
+				}
+				return errors.Join(claim(ours), n.open())
+			})
 		}
 	}
 	if err != nil {
 		n.endFollowing()
+		n.vacate()
 		return nil, err
 	}
 	return n, nil
+}
+
+// occupy tells other servers that the network is in use. A program that keeps its name does the same.
+func (n *Network) occupy(hash string) (err error) {
+	if n.occupied, err = awaitOccupy(hash); errors.Is(err, errOccupied) {
+		n.log.Warn("another program has the name of the network of the instances", "name", NamePrefix+hash)
+		return nil
+	}
+	return err
+}
+
+// vacate ends occupy.
+func (n *Network) vacate() {
+	if n.occupied != nil {
+		_ = n.occupied.Close() // nothing was written
+	}
 }
 
 func (n *Network) open() error {
@@ -334,6 +357,7 @@ func (n *Network) Restored() int64 {
 
 // Leave stops restoring the firewall. Its tables stay, and their copies with the holder.
 func (n *Network) Leave() error {
+	defer n.vacate()
 	n.endFollowing()
 	var err error
 	if n.watch != nil {
@@ -467,7 +491,8 @@ func (n *Network) remove() error {
 	return err
 }
 
-// RemoveOrphans removes the networks of engines whose root is gone and that have no instances.
+// RemoveOrphans removes the networks of engines whose root is gone, that have no instances, and that
+// no server uses.
 // clear removes what else the engine with that hash had; if it reports false, the network stays.
 func RemoveOrphans(clear func(hash string) (bool, error)) error {
 	return inNet(func() error { return removeOrphans(clear) })
@@ -496,14 +521,25 @@ func removeOrphans(clear func(hash string) (bool, error)) error {
 		if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		cleared, err := clear(hash)
-		errs = append(errs, err)
-		if !cleared {
-			continue
-		}
-		name := NamePrefix + hash
-		// The bridge comes last, because the rest is found by it.
-		errs = append(errs, endHolders(holders(name)), removeTable(name), removeLink(a.Name), stopForwarding(forwarded))
+		errs = append(errs, removeOrphan(hash, a.Name, clear))
 	}
 	return errors.Join(errs...)
+}
+
+func removeOrphan(hash, bridge string, clear func(hash string) (bool, error)) error {
+	conn, err := occupy(hash)
+	if errors.Is(err, errOccupied) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	cleared, err := clear(hash)
+	if !cleared {
+		return err
+	}
+	name := NamePrefix + hash
+	// The bridge comes last, because the rest is found by it.
+	return errors.Join(err, endHolders(holders(name)), removeTable(name), removeLink(bridge), stopForwarding(forwarded))
 }
