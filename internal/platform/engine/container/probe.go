@@ -220,6 +220,9 @@ func unable(err error) error {
 	return fmt.Errorf("the trial container failed: %w", err)
 }
 
+// trialPrefix begins the ids of trial containers.
+const trialPrefix = "trial-"
+
 const (
 	trialMemory = 64 << 20
 	trialDisk   = 16 << 20
@@ -244,7 +247,7 @@ func (e *Engine) try(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	// A new name each time: a killed server may have left one.
-	id := "trial-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	id := trialPrefix + strconv.FormatInt(time.Now().UnixNano(), 36)
 	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), id)) }()
 	err = e.begin(ctx, engine.Spec{
 		ID:     id,

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"ingot/internal/base/background"
@@ -150,6 +151,10 @@ func (e *Engine) recover(ctx context.Context) error {
 	local.WarnNewer(dirs, e.log)
 	var failed []error
 	for _, d := range dirs {
+		if strings.HasPrefix(d.ID(), trialPrefix) { // a server was killed in the middle of it
+			left = append(left, e.discard(ctx, d))
+			continue
+		}
 		err := e.adopt(ctx, d)
 		if err == nil {
 			continue
@@ -160,11 +165,7 @@ func (e *Engine) recover(ctx context.Context) error {
 			continue
 		}
 		e.log.Warn("an instance cannot be adopted; it is removed", "err", err)
-		if err := errors.Join(d.Forget(), e.clear(ctx, d.ID(), d.Path(), nil)); err != nil {
-			left = append(left, fmt.Errorf("instance %s: %w", d.ID(), err))
-			continue
-		}
-		left = append(left, d.Remove())
+		left = append(left, e.discard(ctx, d))
 	}
 	if err := errors.Join(failed...); err != nil {
 		return err
@@ -174,6 +175,14 @@ func (e *Engine) recover(ctx context.Context) error {
 		e.log.Warn("something of removed instances is left; the next start tries again", "what", e.left)
 	}
 	return nil
+}
+
+// discard removes an instance that is not adopted.
+func (e *Engine) discard(ctx context.Context, d *local.Dir) error {
+	if err := errors.Join(d.Forget(), e.clear(ctx, d.ID(), d.Path(), nil)); err != nil {
+		return fmt.Errorf("instance %s: %w", d.ID(), err)
+	}
+	return d.Remove()
 }
 
 // clearStrays removes leftovers of instances without a directory, which are found by name.
