@@ -97,26 +97,33 @@ func mount(device, point, options string) error {
 // path of a device changes when the mount namespace ends in which it was attached, such as that of a
 // unit of systemd whose process was killed, and a second device would destroy the content.
 func DeviceOf(image string) (string, error) {
-	var file unix.Stat_t
-	if err := unix.Stat(image, &file); err != nil {
-		return "", &os.PathError{Op: "stat", Path: image, Err: err}
-	}
 	all, err := filepath.Glob("/sys/block/loop*/loop")
 	if err != nil {
 		return "", err
 	}
 	for _, one := range all {
 		name := "/dev/" + filepath.Base(filepath.Dir(one))
-		info, err := status(name)
-		switch {
-		case errors.Is(err, unix.ENXIO) || errors.Is(err, os.ErrNotExist): // just detached
-		case err != nil:
-			return "", &os.PathError{Op: "status of", Path: name, Err: err}
-		case info.Inode == file.Ino && info.Device == file.Dev:
-			return name, nil
+		if attached, err := Attached(name, image); attached || err != nil {
+			return name, err
 		}
 	}
 	return "", nil
+}
+
+// Attached reports whether a file is attached to a loop device.
+func Attached(device, image string) (bool, error) {
+	var file unix.Stat_t
+	if err := unix.Stat(image, &file); err != nil {
+		return false, &os.PathError{Op: "stat", Path: image, Err: err}
+	}
+	info, err := status(device)
+	if errors.Is(err, unix.ENXIO) || errors.Is(err, os.ErrNotExist) { // just detached
+		return false, nil
+	}
+	if err != nil {
+		return false, &os.PathError{Op: "status of", Path: device, Err: err}
+	}
+	return info.Inode == file.Ino && info.Device == file.Dev, nil
 }
 
 func status(device string) (*unix.LoopInfo64, error) {

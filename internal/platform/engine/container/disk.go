@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -168,9 +169,12 @@ func awaitLoop(ctx context.Context, loop, image string, limit time.Duration) err
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		b, err := os.ReadFile("/sys/block/" + loop + "/loop/backing_file")
-		if err != nil || string(b) != image+"\n" {
-			return nil //nolint:nilerr // no longer attached
+		attached, err := loopdisk.Attached("/dev/"+loop, image)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // the image: nothing keeps it
+		}
+		if !attached || err != nil {
+			return err
 		}
 		if !background.Sleep(ctx, wait) {
 			who := "its unknown user ends"
