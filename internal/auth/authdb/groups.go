@@ -63,7 +63,8 @@ type membership struct {
 }
 
 func scanMembership(s db.Scanner) (m membership, err error) {
-	return m, s.Scan(&m.group, &m.ID, &m.Type, &m.Origin)
+	err = s.Scan(&m.group, &m.ID, &m.Type, &m.Origin)
+	return m, err
 }
 
 // readMembers fills in the members of groups.
@@ -268,5 +269,6 @@ type groupOf struct {
 
 func scanGroupOf(s db.Scanner) (groupOf, error) {
 	f := groupOf{group: new(auth.Group)}
-	return f, s.Scan(&f.member, &f.group.ID, &f.group.Name)
+	err := s.Scan(&f.member, &f.group.ID, &f.group.Name)
+	return f, err
 }

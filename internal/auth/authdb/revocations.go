@@ -33,5 +33,6 @@ func (s *Store) Revocations(ctx context.Context, now time.Time) ([]auth.Revocati
 }
 
 func scanRevocation(s db.Scanner) (r auth.Revocation, err error) {
-	return r, s.Scan(&r.Kind, &r.Subject, moment{&r.Before}, moment{&r.Expires})
+	err = s.Scan(&r.Kind, &r.Subject, moment{&r.Before}, moment{&r.Expires})
+	return r, err
 }

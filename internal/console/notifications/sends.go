@@ -220,5 +220,6 @@ func (c pages) loadMessage(r *http.Request, s *page.Session, id string) (*messag
 		return nil, fault.New(fault.NotFound, "There is no such message.")
 	}
 	d := &messagePage{Message: answer.Messages[0], Command: page.Command("ingot", "notifications", "status", id)}
-	return d, call.Get(&d.Send, "/sends/"+url.PathEscape(d.Message.SendID), nil)
+	err := call.Get(&d.Send, "/sends/"+url.PathEscape(d.Message.SendID), nil)
+	return d, err
 }

@@ -518,7 +518,8 @@ func (s *Store) Repeated(ctx context.Context, clientID string, key notify.Idempo
 			send int64
 		}, err error,
 		) {
-			return k, row.Scan(&k.hash, &k.send)
+			err = row.Scan(&k.hash, &k.send)
+			return k, err
 		}, "SELECT hash, send FROM notify_idempotency WHERE client_id = ? AND name = ? AND ends > ?", clientID, key.Key,
 			db.Nanos(s.now()))
 		switch {

@@ -13,11 +13,13 @@ const (
 )
 
 func scanSender(s db.Scanner) (v notify.Sender, err error) {
-	return v, s.Scan(&v.ID, &v.ClientID, &v.Name)
+	err = s.Scan(&v.ID, &v.ClientID, &v.Name)
+	return v, err
 }
 
 func scanType(s db.Scanner) (t notify.CampaignType, err error) {
-	return t, s.Scan(&t.ID, &t.SenderID, &t.ClientID, &t.Name, &t.Description, &t.Critical, &t.TemplateID)
+	err = s.Scan(&t.ID, &t.SenderID, &t.ClientID, &t.Name, &t.Description, &t.Critical, &t.TemplateID)
+	return t, err
 }
 
 // CreateSender implements notify.Store.

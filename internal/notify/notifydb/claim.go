@@ -253,7 +253,10 @@ func (s *Store) NextDue(ctx context.Context) (time.Time, bool, error) {
 
 // firstFree returns the first message of a queue that is not leased.
 func (s *Store) firstFree(tx *db.Tx, priority int, from position) (position, error) {
-	scan := func(row db.Scanner) (p position, err error) { return p, row.Scan(&p.due, &p.number) }
+	scan := func(row db.Scanner) (p position, err error) {
+		err = row.Scan(&p.due, &p.number)
+		return p, err
+	}
 	for {
 		query, args := "SELECT due, number FROM notify_messages WHERE "+queueAfter+inOrder,
 			[]any{priority, farthest.due, from.due, from.number, 100}

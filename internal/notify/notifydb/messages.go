@@ -117,7 +117,10 @@ func findSends(tx *db.Tx, q notify.MessageQuery, below int64) ([]foundSend, erro
 		query += " AND received < ?"
 		args = append(args, db.Nanos(q.Before))
 	}
-	return matching(tx, func(row db.Scanner) (f foundSend, err error) { return f, row.Scan(&f.number, &f.tally) },
+	return matching(tx, func(row db.Scanner) (f foundSend, err error) {
+		err = row.Scan(&f.number, &f.tally)
+		return f, err
+	},
 		query+" ORDER BY number DESC LIMIT ?", append(args, sendsAtOnce)...)
 }
 

@@ -20,8 +20,9 @@ func (s *Store) Preferences(ctx context.Context, userID string) (global bool, ki
 		}
 		global = own[0] > 0
 		return db.All(tx, func(row db.Scanner) (p notify.Preference, err error) {
-			return p, row.Scan(&p.ClientID, &p.ID, &p.Description, &p.Critical, &p.TemplateID, &p.SourceDescription,
+			err = row.Scan(&p.ClientID, &p.ID, &p.Description, &p.Critical, &p.TemplateID, &p.SourceDescription,
 				&p.Unsubscribed)
+			return p, err
 		}, `SELECT k.client_id, k.id, k.description, k.critical, k.template_id, c.description, u.user_id IS NOT NULL
 			FROM notify_receipts r
 			JOIN notify_kinds k ON k.client_id = r.client_id
@@ -72,7 +73,8 @@ func (s *Store) Unsubscribed(ctx context.Context, of []notify.Subscription) (map
 	// A user's rows are few and next to each other, so all of them are read.
 	rows, err := read(ctx, s, func(tx *db.Tx) ([]notify.Subscription, error) {
 		return db.All(tx, func(row db.Scanner) (u notify.Subscription, err error) {
-			return u, row.Scan(&u.UserID, &u.ClientID, &u.KindID)
+			err = row.Scan(&u.UserID, &u.ClientID, &u.KindID)
+			return u, err
 		}, "SELECT user_id, client_id, kind_id FROM notify_unsubscribes WHERE "+textsIn(tx.Dialect(), "user_id"), list)
 	})
 	if err != nil {
@@ -154,7 +156,8 @@ func (s *Store) Suppress(ctx context.Context, all ...notify.Suppression) error {
 func (s *Store) Suppressions(ctx context.Context, after string, limit int) ([]notify.Suppression, error) {
 	return view(ctx, s, func(tx *db.Tx) ([]notify.Suppression, error) {
 		return db.All(tx, func(row db.Scanner) (p notify.Suppression, err error) {
-			return p, row.Scan(&p.Email, &p.Reason, &p.Source, moment{&p.Created})
+			err = row.Scan(&p.Email, &p.Reason, &p.Source, moment{&p.Created})
+			return p, err
 		}, "SELECT "+suppressionColumns+" FROM notify_suppressions WHERE email > ? ORDER BY email LIMIT ?",
 			strings.ToLower(after), limit)
 	})

@@ -28,7 +28,8 @@ func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
 	for last := int64(0); ; {
 		sends, err := view(ctx, s, func(tx *db.Tx) ([]oldSend, error) {
 			return db.All(tx, func(row db.Scanner) (o oldSend, err error) {
-				return o, row.Scan(&o.number, &o.received, &o.tally, &o.expanded, &o.next)
+				err = row.Scan(&o.number, &o.received, &o.tally, &o.expanded, &o.next)
+				return o, err
 			}, "SELECT number, received, tally, expanded, next FROM notify_sends WHERE number > ? ORDER BY number LIMIT ?",
 				last, purgeBatch)
 		})
@@ -127,8 +128,9 @@ func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, from, to int
 			return err
 		}
 		all, err = db.All(tx, func(row db.Scanner) (g gone, err error) {
-			return g, row.Scan(&g.number, &g.status,
+			err = row.Scan(&g.number, &g.status,
 				&g.updated)
+			return g, err
 		},
 			"DELETE FROM notify_messages WHERE number >= ? AND number < ? AND status >= 2 AND updated < ? RETURNING number, "+
 				"status, updated",

@@ -12,11 +12,13 @@ import (
 const kindColumns = "client_id, id, description, critical, template_id"
 
 func scanClient(s db.Scanner) (c notify.Client, err error) {
-	return c, s.Scan(&c.ID, &c.Description, &c.TemplateID)
+	err = s.Scan(&c.ID, &c.Description, &c.TemplateID)
+	return c, err
 }
 
 func scanKind(s db.Scanner) (k notify.Kind, err error) {
-	return k, s.Scan(&k.ClientID, &k.ID, &k.Description, &k.Critical, &k.TemplateID)
+	err = s.Scan(&k.ClientID, &k.ID, &k.Description, &k.Critical, &k.TemplateID)
+	return k, err
 }
 
 // orDefault returns the default template for an empty id.

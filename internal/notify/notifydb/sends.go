@@ -183,7 +183,8 @@ func count(tx *db.Tx, r *sendRow) error {
 			latest    int64
 		}
 		all, err := db.All(tx, func(row db.Scanner) (b byStatus, err error) {
-			return b, row.Scan(&b.status, &b.n, &b.latest)
+			err = row.Scan(&b.status, &b.n, &b.latest)
+			return b, err
 		}, "SELECT status, COUNT(*), MAX(updated) FROM notify_messages WHERE number >= ? AND number < ? GROUP BY status",
 			notify.MessageNumber(r.Number, 0), notify.MessageNumber(r.Number+1, 0))
 		if err != nil {

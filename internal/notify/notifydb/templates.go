@@ -172,7 +172,8 @@ func (s *Store) Associations(ctx context.Context, templateID string) ([]notify.A
 			return nil, err
 		}
 		return db.All(tx, func(row db.Scanner) (a notify.Association, err error) {
-			return a, row.Scan(&a.ClientID, &a.KindID)
+			err = row.Scan(&a.ClientID, &a.KindID)
+			return a, err
 		}, `SELECT id AS client_id, '' AS kind_id FROM notify_clients WHERE template_id = ?
 			UNION ALL SELECT client_id, id FROM notify_kinds WHERE template_id = ? ORDER BY 2, 1`, templateID, templateID)
 	})

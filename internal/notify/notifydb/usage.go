@@ -172,7 +172,10 @@ type freed struct {
 	bytes  int64
 }
 
-func scanFreed(row db.Scanner) (f freed, err error) { return f, row.Scan(&f.client, &f.bytes) }
+func scanFreed(row db.Scanner) (f freed, err error) {
+	err = row.Scan(&f.client, &f.bytes)
+	return f, err
+}
 
 // freeing runs a transaction that deletes sends or lists, and returns of whom and how much.
 func (s *Store) freeing(ctx context.Context, remove func(*db.Tx) ([]freed, error)) error {

@@ -138,7 +138,8 @@ func (a *API) taskOf(req *rest.Request, app *platform.App, body *taskRequest) (*
 	web.Set(&task.MemoryMB, body.MemoryMB.Get())
 	web.Set(&task.DiskMB, body.DiskMB.Get())
 	web.Set(&task.LogRate, body.LogRate.Get())
-	return task, body.Metadata.Apply(&task.Metadata)
+	err = body.Metadata.Apply(&task.Metadata)
+	return task, err
 }
 
 // taskFor returns the task of the path and its app if the caller may perform the

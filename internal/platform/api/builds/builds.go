@@ -93,7 +93,8 @@ func (a *API) newBuild(app *platform.App, body *buildRequest) (*platform.Build, 
 	web.Set(&build.MemoryMB, body.MemoryMB.Get())
 	web.Set(&build.DiskMB, body.DiskMB.Get())
 	web.Set(&build.LogRate, body.LogRate.Get())
-	return build, body.Metadata.Apply(&build.Metadata)
+	err := body.Metadata.Apply(&build.Metadata)
+	return build, err
 }
 
 // buildFor returns the build of the path, for developers of its app.

@@ -139,7 +139,8 @@ func (a *API) createServiceInstance(w http.ResponseWriter, r *http.Request) erro
 			return nil, err
 		}
 		web.Set(&i.Tags, body.Tags)
-		return i, body.Metadata.Apply(&i.Metadata)
+		err := body.Metadata.Apply(&i.Metadata)
+		return i, err
 	}
 	if body.Type == platform.ServiceUserProvided {
 		return rest.Answer(a.Server, w, r, serviceInstances, http.StatusCreated,
