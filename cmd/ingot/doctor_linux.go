@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"ingot/internal/base/distro"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -158,7 +159,7 @@ func tools() []core.Finding {
 		path := find(tool.name)
 		f := core.Finding{Name: tool.name, State: core.FindingOK, Found: path}
 		if path == "" {
-			f.State, f.Get = core.FindingMissing, fmt.Sprintf("%s: %s", tool.use, howToInstall(tool.name, thisSystem()))
+			f.State, f.Get = core.FindingMissing, fmt.Sprintf("%s: %s", tool.use, distro.Install(tool.name))
 		}
 		all = append(all, f)
 	}

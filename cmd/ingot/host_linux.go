@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"ingot/internal/base/distro"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -124,7 +125,7 @@ func (p *process) timeZone() (core.Finding, bool) {
 	}
 	if _, err := time.LoadLocation(zone); err != nil && !isFile(zone) {
 		return core.Finding{Name: "time zone", State: core.FindingNote, Found: zone,
-			Get: "it is not installed, so times are shown in UTC: " + howToInstall("zoneinfo", thisSystem())}, true
+			Get: "it is not installed, so times are shown in UTC: " + distro.Install("zoneinfo")}, true
 	}
 	return core.Finding{}, false
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"ingot/internal/base/distro"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -62,7 +63,7 @@ func (r runtimeProgram) check(ctx context.Context) core.Finding {
 	path := cmp.Or(findIn(r.name, instanceDirs), find(r.name))
 	if path == "" {
 		return core.Finding{Name: r.name, State: core.FindingMissing, Get: fmt.Sprintf("needed by %s: %s",
-			r.use, howToInstall(r.name, thisSystem()))}
+			r.use, distro.Install(r.name))}
 	}
 	f := core.Finding{Name: r.name, State: core.FindingOK, Found: path}
 	if r.version == "" {

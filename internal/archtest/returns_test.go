@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-const returnsReason = "the language does not define whether the variable is read before or after the call that changes " +
-	"it; call first, then return"
+const returnsReason = "the language does not define whether the variable is read before or after the call that " +
+	"changes it; call first, then return"
 
 // TestReturnOrder checks that no return statement returns a variable and calls, in the same statement, a function
 // that gets its address.

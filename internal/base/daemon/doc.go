@@ -11,5 +11,5 @@
 // The bundled service broker uses it, and the tests that need a real
 // PostgreSQL.
 //
-// Imports: base/background, base/cgroup.
+// Imports: base/background, base/cgroup, base/distro.
 package daemon

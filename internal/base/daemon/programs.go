@@ -11,19 +11,24 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"ingot/internal/base/distro"
 )
 
 // ErrNoPostgres, ErrNoMariaDB and ErrNoRedis mean that the server's programs
 // are not installed.
 var (
-	ErrNoPostgres = errors.New("no PostgreSQL server programs (initdb, postgres, pg_ctl) found: " +
-		"install them with: apt-get install postgresql")
-	ErrNoMariaDB = errors.New("no MariaDB server programs (mariadbd, mariadb-install-db) found: " +
-		"install them with: apt-get install mariadb-server")
+	ErrNoPostgres = errors.New("no PostgreSQL server programs (initdb, postgres, pg_ctl) found")
+	ErrNoMariaDB  = errors.New("no MariaDB server programs (mariadbd, mariadb-install-db) found")
+	ErrNoRedis    = errors.New("no redis-server found")
 	// ErrClosed means that the server's user cannot enter a directory.
-	ErrClosed  = errors.New("directory is closed")
-	ErrNoRedis = errors.New("no redis-server found: install it with: apt-get install redis-server")
+	ErrClosed = errors.New("directory is closed")
 )
+
+// notInstalled adds the command that installs a program.
+func notInstalled(err error, program string) error {
+	return fmt.Errorf("%w: install it: %s", err, distro.Install(program))
+}
 
 // PostgresFor returns the directory of the programs for a data directory: those
 // of the version that created it, if installed, because no other can use it.
@@ -59,7 +64,7 @@ func Postgres() (string, error) {
 			return dir, nil
 		}
 	}
-	return "", ErrNoPostgres
+	return "", notInstalled(ErrNoPostgres, "postgres")
 }
 
 // MariaDB returns the paths of the server and of the program that creates its
@@ -67,7 +72,7 @@ func Postgres() (string, error) {
 func MariaDB() (server, install string, err error) {
 	server, install = find("mariadbd"), find("mariadb-install-db")
 	if server == "" || install == "" {
-		return "", "", ErrNoMariaDB
+		return "", "", notInstalled(ErrNoMariaDB, "mariadbd")
 	}
 	return server, install, nil
 }
@@ -77,7 +82,7 @@ func Redis() (string, error) {
 	if path := find("redis-server"); path != "" {
 		return path, nil
 	}
-	return "", ErrNoRedis
+	return "", notInstalled(ErrNoRedis, "redis-server")
 }
 
 // Program returns the path of a client program of a database server.

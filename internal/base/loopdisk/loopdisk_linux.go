@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingot/internal/base/cgroup"
+	"ingot/internal/base/distro"
 )
 
 // Program returns the path of a program for file systems, such as mkfs.ext4.
@@ -26,7 +27,7 @@ func Program(name string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%w (apt-get install e2fsprogs)", err)
+	return "", fmt.Errorf("%w (%s)", err, distro.Install("mkfs.ext4"))
 }
 
 func isFile(path string) bool {

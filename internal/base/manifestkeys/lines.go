@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 
 	"go.yaml.in/yaml/v2"
 )
@@ -19,8 +20,9 @@ type Warning struct {
 }
 
 // shapes are Go types with a field for every known key, by level: a strict
-// decoder reports the keys that are missing in them, with their lines.
-var shapes = func() map[Level]reflect.Type {
+// decoder reports the keys that are missing in them, with their lines. They are made when they are needed: every
+// command would wait for them.
+var shapes = sync.OnceValue(func() map[Level]reflect.Type {
 	anything := reflect.TypeFor[any]()
 	made := map[Level]reflect.Type{}
 	build := func(l Level, nested map[string]reflect.Type) {
@@ -55,7 +57,7 @@ var shapes = func() map[Level]reflect.Type {
 	})
 	build(Top, map[string]reflect.Type{"applications": reflect.SliceOf(made[App])})
 	return made
-}()
+})
 
 // spellings returns the accepted spellings of a key at a level.
 func spellings(l Level, name string) []string {
@@ -84,31 +86,35 @@ func spellings(l Level, name string) []string {
 }
 
 var (
-	unknownField = regexp.MustCompile(`(?s)^line (\d+): field (.+?) not found in type (.+)$`)
-	setTwice     = regexp.MustCompile(`(?s)^line (\d+): field (.+?) already set in type `)
+	unknownField = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?s)^line (\d+): field (.+?) not found in type (.+)$`)
+	})
+	setTwice = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?s)^line (\d+): field (.+?) already set in type `)
+	})
 )
 
 // Check returns the problems with the keys of a manifest, with their lines.
 // Text that is not a manifest has no keys; the parser reports it.
 func Check(manifest []byte) []Warning {
-	into := reflect.New(shapes[Top])
+	into := reflect.New(shapes()[Top])
 	var wrong *yaml.TypeError
 	if !errors.As(yaml.UnmarshalStrict(manifest, into.Interface()), &wrong) {
 		return nil
 	}
 	var all []Warning
 	for _, problem := range wrong.Errors {
-		if m := setTwice.FindStringSubmatch(problem); m != nil {
+		if m := setTwice().FindStringSubmatch(problem); m != nil {
 			line, _ := strconv.Atoi(m[1]) // the pattern has digits
 			all = append(all, Warning{line, m[2], fmt.Sprintf("manifest key '%s' is set twice; the last value is used", m[2])})
 			continue
 		}
-		m := unknownField.FindStringSubmatch(problem)
+		m := unknownField().FindStringSubmatch(problem)
 		if m == nil {
 			continue // the parser checks values
 		}
 		line, _ := strconv.Atoi(m[1]) // the pattern has digits
-		for l, shape := range shapes {
+		for l, shape := range shapes() {
 			if shape.String() != m[3] {
 				continue
 			}

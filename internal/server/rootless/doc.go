@@ -17,6 +17,6 @@
 //
 // The package must not import an engine: it knows nothing of what runs in the namespaces.
 //
-// Imports: base/background, base/filelock, base/rootless,
+// Imports: base/background, base/distro, base/filelock, base/rootless,
 // golang.org/x/sys/unix.
 package rootless

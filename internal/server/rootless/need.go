@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"ingot/internal/base/distro"
 )
 
 // A MissingError says why an ordinary user cannot have containers, and what changes that.
@@ -28,19 +30,8 @@ func missing(command, why string, args ...any) error {
 	return &MissingError{fmt.Sprintf(why, args...), command}
 }
 
-// tool is a program of another package.
-type tool struct {
-	names    []string // any of them
-	deb, rpm string   // packages
-}
-
-var tools = []tool{
-	{[]string{"newuidmap"}, "uidmap", "shadow-utils"},
-	{[]string{"newgidmap"}, "uidmap", "shadow-utils"},
-	{[]string{"pasta", "slirp4netns"}, "passt", "passt"},
-	{[]string{"nsenter"}, "util-linux", "util-linux"},
-	{[]string{"runc"}, "runc", "runc"},
-}
+// tools are the programs that containers need; of several in one line, any.
+var tools = [][]string{{"newuidmap"}, {"newgidmap"}, {"pasta", "slirp4netns"}, {"nsenter"}, {"runc"}}
 
 // find returns the path of a program, also in the directories for administrators.
 func find(names ...string) string {
@@ -60,30 +51,20 @@ func find(names ...string) string {
 
 // needTools says which programs are missing, with the command of this distribution that installs them.
 func needTools(find func(names ...string) string) error {
-	var names, packages []string
-	isRPM := find("apt-get") == "" && find("dnf") != ""
-	for _, t := range tools {
-		if find(t.names...) != "" {
-			continue
-		}
-		names = append(names, strings.Join(t.names, " or "))
-		name := t.deb
-		if isRPM {
-			name = t.rpm
-		}
-		if len(packages) == 0 || packages[len(packages)-1] != name {
-			packages = append(packages, name)
+	var names, programs []string
+	for _, any := range tools {
+		if find(any...) == "" {
+			names, programs = append(names, strings.Join(any, " or ")), append(programs, any[0])
 		}
 	}
 	if len(names) == 0 {
 		return nil
 	}
-	install := "sudo apt-get install "
-	if isRPM {
-		install = "sudo dnf install "
-	}
-	return missing(install+strings.Join(packages, " "), "%s not found", strings.Join(names, ", "))
+	return missing(sudo(programs...), "%s not found", strings.Join(names, ", "))
 }
+
+// sudo returns the command with which a user installs programs.
+func sudo(programs ...string) string { return "sudo " + distro.Install(programs...) }
 
 // needIDs says that the user has too few subordinate ids.
 func needIDs(user string, err error) error {

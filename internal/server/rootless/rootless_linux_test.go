@@ -80,10 +80,10 @@ func TestCommands(t *testing.T) {
 		have []string
 		want string
 	}{
-		{[]string{"apt-get"}, "sudo apt-get install uidmap passt util-linux runc"},
-		{[]string{"dnf", "nsenter", "runc"}, "sudo dnf install shadow-utils passt"},
-		{[]string{"apt-get", "newuidmap", "newgidmap", "slirp4netns", "nsenter"}, "sudo apt-get install runc"},
-		{[]string{"apt-get", "newuidmap", "newgidmap", "pasta", "nsenter", "runc"}, ""},
+		{nil, sudo("newuidmap", "newgidmap", "pasta", "nsenter", "runc")},
+		{[]string{"nsenter", "runc"}, sudo("newuidmap", "newgidmap", "pasta")},
+		{[]string{"newuidmap", "newgidmap", "slirp4netns", "nsenter"}, sudo("runc")},
+		{[]string{"newuidmap", "newgidmap", "pasta", "nsenter", "runc"}, ""},
 	} {
 		err := needTools(only(test.have...))
 		var m *MissingError

@@ -290,7 +290,7 @@ func (s *Space) connect(pid int) error {
 			return nil
 		}
 		if find("slirp4netns") == "" {
-			return missing("sudo apt-get install slirp4netns", "pasta: %v: %s", err, strings.TrimSpace(string(out)))
+			return missing(sudo("slirp4netns"), "pasta: %v: %s", err, strings.TrimSpace(string(out)))
 		}
 	}
 	return s.slirp(target)

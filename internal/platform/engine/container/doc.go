@@ -39,9 +39,9 @@
 // The package must not import another engine, or parts of the platform that use
 // engines.
 //
-// Imports: base/background, base/cgroup, base/fault, base/filelock, base/keyed,
-// base/loopdisk, base/mounts, base/rootless, platform/engine,
-// platform/engine/container/network, platform/engine/local,
+// Imports: base/background, base/cgroup, base/distro, base/fault,
+// base/filelock, base/keyed, base/loopdisk, base/mounts, base/rootless,
+// platform/engine, platform/engine/container/network, platform/engine/local,
 // platform/instance/homedir, platform/instance/initproto,
 // platform/storage/archive, github.com/creack/pty,
 // github.com/opencontainers/runtime-spec/specs-go, golang.org/x/sys/unix,

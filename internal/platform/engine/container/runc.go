@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingot/internal/base/distro"
 	"ingot/internal/platform/engine/local"
 )
 
@@ -39,7 +40,7 @@ func findRunc(explicit string) (string, error) {
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("%w; install it: apt-get install runc", err)
+		return "", fmt.Errorf("%w; install it: %s", err, distro.Install("runc"))
 	}
 	return filepath.Abs(path)
 }

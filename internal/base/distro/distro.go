@@ -1,4 +1,4 @@
-package main
+package distro
 
 import (
 	"os"
@@ -46,6 +46,11 @@ var packageNames = map[string][len(managers)]string{
 	"javac":       {"default-jdk-headless", "java-devel", "openjdk21-jdk", "jdk-openjdk", "java-21-openjdk-devel"},
 	"catalina.sh": {"tomcat10-common", "tomcat", "", "tomcat10", "tomcat"},
 	"nginx":       {"nginx", "nginx", "nginx", "nginx", "nginx"},
+	"newuidmap":   {"uidmap", "shadow-utils", "shadow-uidmap", "shadow", "shadow"},
+	"newgidmap":   {"uidmap", "shadow-utils", "shadow-uidmap", "shadow", "shadow"},
+	"pasta":       {"passt", "passt", "passt", "passt", "passt"},
+	"slirp4netns": {"slirp4netns", "slirp4netns", "slirp4netns", "slirp4netns", "slirp4netns"},
+	"nsenter":     {"util-linux", "util-linux", "util-linux-misc", "util-linux", "util-linux"},
 	"zoneinfo":    {"tzdata", "tzdata", "tzdata", "tzdata", "timezone"},
 }
 
@@ -59,24 +64,41 @@ var thisSystem = sync.OnceValue(func() string {
 	return ""
 })
 
-// howToInstall returns the command that installs a program on the system that the text of an
-// os-release file describes.
-func howToInstall(program, release string) string {
-	names := packageNames[program]
+// Install returns the command that installs programs on this machine, or says that there is none.
+func Install(programs ...string) string { return installOn(thisSystem(), programs) }
+
+// installOn is Install for the system that the text of an os-release file describes.
+func installOn(release string, programs []string) string {
+	i, known := managerOf(release)
+	var names []string
+	for _, program := range programs {
+		name := packageNames[program][i]
+		if name == "" {
+			return "this distribution has no package with " + program
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	command := managers[i].command + " " + strings.Join(names, " ")
+	if !known {
+		return "install it with the package manager of this system (on Debian: " + command + ")"
+	}
+	return command
+}
+
+// managerOf returns the number of a system's manager; Debian's if it is not known.
+func managerOf(release string) (i int, known bool) {
 	for _, id := range append(releaseField(release, "ID"), releaseField(release, "ID_LIKE")...) {
 		i := slices.IndexFunc(managers[:], func(m manager) bool {
 			// openSUSE has opensuse-leap, opensuse-tumbleweed and more.
 			return slices.ContainsFunc(m.ids, func(name string) bool { return id == name || strings.HasPrefix(id, name+"-") })
 		})
-		switch {
-		case i < 0:
-		case names[i] == "":
-			return "this distribution has no package with " + program
-		default:
-			return managers[i].command + " " + names[i]
+		if i >= 0 {
+			return i, true
 		}
 	}
-	return "install it with the package manager of this system (on Debian: " + managers[0].command + " " + names[0] + ")"
+	return 0, false
 }
 
 // releaseField returns the words of a field.
