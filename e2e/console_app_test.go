@@ -44,12 +44,12 @@ func TestConsoleApps(t *testing.T) {
 	quiet := b.listen(t)
 
 	// The list.
-	open("/apps", "table details")
-	b.do(t, clickOn("table details summary"))
+	open("/apps", "table [popovertarget]")
+	b.do(t, clickOn("table [popovertarget]"))
 	contains(t, b.shown(), "cf restart shop", "cf stop shop")
 	b.press(t, "form[action$='/stop'] button", "The app was stopped.")
 	b.awaitText(t, "cf start shop")
-	b.do(t, clickOn("table details summary"))
+	b.do(t, clickOn("table [popovertarget]"))
 	b.press(t, "form[action$='/start'] button", "The app is starting.")
 	b.awaitText(t, "1/1")
 
@@ -76,7 +76,26 @@ func TestConsoleApps(t *testing.T) {
 	b.awaitText(t, "Build of shop")
 	b.do(t, visible("pre.log"))
 	b.everySize(t, "console-build")
-	quiet("404")
+	b.settings(t, app, home)
+	quiet("404", "422")
+}
+
+// settings renames an app and deletes it.
+func (b *shopConsole) settings(t *testing.T, app, home string) {
+	t.Helper()
+	b.open(t, "/apps/"+app+"/settings", "input[name=confirm]")
+	b.do(t, emptied("input[name=name]"), typeInto("input[name=name]", "store"))
+	b.press(t, "form[action$='/rename'] button", "The app was renamed.")
+	contains(t, cfOK(t, home, "apps"), "store")
+	b.do(t, typeInto("input[name=confirm]", "shop"))
+	b.press(t, "button.danger", "Type the name store to confirm.")
+	b.everySize(t, "console-app-settings")
+	b.do(t, emptied("input[name=confirm]"), typeInto("input[name=confirm]", "store"))
+	b.press(t, "button.danger", "The app is being deleted.")
+	b.awaitText(t, "Push your first app")
+	testkit.Eventually(t, "app and route are gone", func() bool {
+		return !strings.Contains(cfOK(t, home, "apps"), "store") && !strings.Contains(cfOK(t, home, "routes"), "shop")
+	})
 }
 
 // TestConsoleFigures uses links to lines of the log, requests, charts, and the page of the

@@ -99,6 +99,7 @@ func consoleScreens(p *places) []screen {
 		{pattern: "/apps/{guid}/events", params: []string{app}, status: forMembers, shows: "audit.app.process.crash"},
 		{pattern: "/apps/{guid}/builds/{build}", params: []string{app, p.build}, status: forMembers, shows: "staged"},
 		{pattern: "/apps/{guid}/services", params: []string{app}, status: forMembers, shows: "prices"},
+		{pattern: "/apps/{guid}/settings", params: []string{app}, status: forWriters, shows: "cf rename shop"},
 		{pattern: "/apps/{guid}/shell", params: []string{app}, status: forWriters, shows: "cf ssh shop"},
 		{pattern: "/services", status: forAll, shows: "prices"},
 		{pattern: "/services/marketplace", status: forAll, shows: "postgres"},

@@ -348,7 +348,7 @@ func (c *consoleFixture) members(t *testing.T) {
 	b.everySize(t, "console-space-roles")
 	b.click(t, ".tabs a:first-child", "button[aria-label='Member: nina'][aria-checked=true]")
 	b.do(t, typeInto("main input[type=search]", "nin\r"), absent("button[aria-label='Member: dora']"))
-	b.click(t, "tbody summary", "button.danger")
+	b.click(t, "tbody [popovertarget]", "button.danger")
 	b.submit(t, "button.danger", "The user was removed from the organization.")
 	lacks(t, cfOK(t, c.home, "org-users", "demo", "--all-users"), "nina")
 

@@ -24,6 +24,7 @@ import (
 func (p *process) welcome(ctx context.Context, s *system.System, c system.Config) {
 	e := s.Endpoints()
 	fmt.Fprintf(p.out, "Ingot %s is ready.\n\n", version.Version)
+	p.loginLink(s, c) // first, because it is what a newcomer clicks
 	api, auth := e.API, e.Auth
 	if e.Public != "" {
 		api = e.Public
@@ -57,7 +58,6 @@ func (p *process) welcome(ctx context.Context, s *system.System, c system.Config
 	} else if c.AuthURL == "" {
 		fmt.Fprintf(p.out, "\nThe initial secrets of the user admin and the client admin are in %s.\n", s.SecretsDir())
 	}
-	p.loginLink(s, c)
 	fmt.Fprint(p.out, "\nWhat to type next:\n\n")
 	for _, line := range append(p.here(s, c), next(s, c)...) {
 		fmt.Fprintln(p.out, strings.TrimRight("  "+line, " "))
@@ -79,7 +79,7 @@ func (p *process) loginLink(s *system.System, c system.Config) {
 		c.Log.Warn("no login link can be created", "error", err)
 	}
 	if err == nil && link != "" {
-		fmt.Fprintf(p.out, "\nOpen the console as admin, once and within ten minutes:\n\n  %s\n", link)
+		fmt.Fprintf(p.out, "Open the console as admin, once and within ten minutes:\n\n  %s\n\n", link)
 	}
 }
 

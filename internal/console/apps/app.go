@@ -95,6 +95,7 @@ func (c *pages) part() page.Part {
 			"/apps/{guid}/logs":           c.logs,
 			"/apps/{guid}/log-lines":      c.logLines,
 			"/apps/{guid}/environment":    c.environment,
+			"/apps/{guid}/settings":       c.settings,
 			"/apps/{guid}/shell":          c.shell,
 			"/apps/{guid}/builds/{build}": c.build,
 		},
@@ -110,6 +111,8 @@ func (c *pages) part() page.Part {
 				Method: http.MethodPatch, Path: "/v3/apps/{guid}/environment_variables", Body: variablesOf,
 				To: "/apps/{guid}/environment", Said: "environment",
 			}),
+			"/apps/{guid}/settings/rename":      c.renameApp,
+			"/apps/{guid}/settings/delete":      c.deleteApp,
 			"/apps/{guid}/routes/map":           c.mapRoute,
 			"/apps/{guid}/routes/{route}/unmap": c.unmapRoute,
 			"/apps/{guid}/tasks/run": platform.Edit(page.Edit{
@@ -137,6 +140,7 @@ func (c *pages) part() page.Part {
 			"mapped":      "The route was mapped.", "unmapped": "The route was unmapped.",
 			"task": "The task was started.", "canceled": "It is being canceled.",
 			"continue": "The deployment continues.",
+			"renamed":  "The app was renamed.", "deleted": "The app is being deleted.",
 			"rollback": "The revision is being deployed.", "droplet": "The droplet is being deployed.",
 		},
 		Live: c.view,
@@ -185,6 +189,7 @@ func (d *Data) tabs(current string) []page.Tab {
 		{"Logs", "logs", d.MayReadLogs}, {"Deployments", "deployments", true}, {"Environment", "environment", d.MayWrite},
 		{"Shell", "shell", d.MayShell},
 		{"Routes", "routes", true}, {"Services", "services", true}, {"Tasks", "tasks", true}, {"Events", "events", true},
+		{"Settings", "settings", d.MayShell},
 	} {
 		if one.shown {
 			all = append(all, page.Tab{Name: one.name, Link: at + "/" + one.path})
@@ -236,19 +241,25 @@ func (c *pages) liveTab(name string) page.Handler {
 // ShowTab shows a page of an app.
 func ShowTab(c *page.Console, w http.ResponseWriter, r *http.Request, s *page.Session, name string,
 	load tabLoader) error {
+	return showTab(c, w, r, s, name, load, http.StatusOK, "")
+}
+
+// showTab is ShowTab with the status of a problem, and its text.
+func showTab(c *page.Console, w http.ResponseWriter, r *http.Request, s *page.Session, name string,
+	load tabLoader, status int, problem string) error {
 	data, err := loadTab(c, r, s, web.Param(r, "guid"), name, load)
 	if err != nil {
 		return err
 	}
 	at := "apps/" + url.PathEscape(data.App.GUID)
 	p := page.Page{
-		Title: strings.ToUpper(name[:1]) + name[1:] + " of " + data.App.Name, Section: "apps", Data: data,
+		Title: strings.ToUpper(name[:1]) + name[1:] + " of " + data.App.Name, Section: "apps", Data: data, Problem: problem,
 		Crumbs: append(data.crumbs(), page.Crumb{Name: data.App.Name, Link: page.Path + "/" + at}),
 	}
 	if liveTabs[name] != nil {
 		p.Live = at + "/" + name
 	}
-	return c.Show(w, r, s, http.StatusOK, name+".html", p)
+	return c.Show(w, r, s, status, name+".html", p)
 }
 
 func (d *Data) crumbs() []page.Crumb {

@@ -17,8 +17,11 @@ type appsData struct {
 	Space         string // its guid
 	SpaceName     string
 	Pager         page.Pager
-	Command       string
+	Command, Push string
 }
+
+// FirstPush is the command that pushes the first app, of the client that the documentation teaches.
+func FirstPush() string { return page.Command("ingot", "push") }
 
 // loadApps is GET /console/apps: ?q= part of a name, ?health=, ?space= guid, ?page=.
 func (c *pages) loadApps(r *http.Request, s *page.Session) (any, error) {
@@ -28,7 +31,7 @@ func (c *pages) loadApps(r *http.Request, s *page.Session) (any, error) {
 		return nil, err
 	}
 	data := &appsData{Query: strings.TrimSpace(q.Get("q")), Health: q.Get("health"), Space: q.Get("space"),
-		Command: page.Command("cf", "apps"), Healths: []string{"running", "starting", "crashed", "stopped"}}
+		Command: page.Command("cf", "apps"), Push: FirstPush(), Healths: []string{"running", "starting", "crashed", "stopped"}}
 	for _, s := range o.Spaces {
 		if s.GUID == data.Space {
 			data.SpaceName = s.Name

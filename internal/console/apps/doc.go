@@ -1,5 +1,6 @@
 // Package apps has the console's pages of apps: the list, and of each app its instances, logs,
-// deployments, environment, shell, routes, tasks and events.
+// deployments, environment, shell, routes, tasks, events and
+// settings.
 //
 // It must not import another part of the console.
 //

@@ -67,7 +67,7 @@ func (c pages) loadHome(r *http.Request, s *page.Session) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := &homeData{Apps: len(o.Rows), Push: page.Command("cf", "push")}
+	data := &homeData{Apps: len(o.Rows), Push: apps.FirstPush()}
 	cards := map[string]*spaceCard{}
 	byGUID := map[string]apps.Row{}
 	for _, r := range o.Rows {
