@@ -82,7 +82,7 @@ func TestMembersOfInstances(t *testing.T) {
 		want, not []string
 	}{
 		{[]cfapi.Member{web}, nil, []string{"<table"}},
-		{[]cfapi.Member{web, helper}, []string{"&lt;helper&gt;", "1.5%", "of 32", "<td>2</td>",
+		{[]cfapi.Member{web, helper}, []string{"&lt;helper&gt;", "1.5%", "of 32", "Restarts\">2</td>",
 			"out of memory (status 137)", "2026-01-02"}, []string{"<helper>"}},
 	} {
 		b, err := templates.Render("instance-members", test.members)
