@@ -29,9 +29,9 @@ func kills(t *testing.T, s *site) {
 
 	w := s.write(t)
 	victims := map[string]string{
-		"unit":     `kill -9 "$(systemctl show -P MainPID ingot)"`,
-		"instance": `kill -9 "$(pgrep -f '^/.ingot-init' | shuf -n 1)"`,
-		"database": `kill -9 "$(pgrep -o -x postgres)"`,
+		"unit":     `systemctl show -P MainPID ingot`,
+		"instance": `pgrep -f '^/.ingot-init' | shuf -n 1`,
+		"database": `pgrep -o -x postgres`,
 	}
 	names := []string{"unit", "instance", "database"}
 	count := map[string]int{}
@@ -40,7 +40,13 @@ func kills(t *testing.T, s *site) {
 		name := names[random.IntN(len(names))]
 		count[name]++
 		before := w.count()
-		s.run(t, victims[name])
+		// What was killed just before may not run again yet: then there is nothing to kill for a moment.
+		s.run(t, fmt.Sprintf(`for i in $(seq 600); do
+			pid=$(%s)
+			test "${pid:-0}" != 0 && kill -9 "$pid" 2>/dev/null && exit 0
+			sleep 0.1
+		done
+		echo "nothing to kill"; exit 1`, victims[name]))
 		began := time.Now()
 		s.answers(t, "page")
 		eventually(t, "writes are acknowledged after the kill of the "+name, func() bool { return w.count() > before+2 })
