@@ -23,7 +23,10 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
-require github.com/hashicorp/golang-lru/v2 v2.0.7 // indirect
+require (
+	github.com/hashicorp/golang-lru/v2 v2.0.7 // indirect
+	github.com/yuin/goldmark v1.8.7 // indirect
+)
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect

@@ -1,0 +1,26 @@
+package handbook
+
+import (
+	"regexp"
+	"strings"
+)
+
+var (
+	comment   = regexp.MustCompile(`(?s)<!--.*?-->`)
+	link      = regexp.MustCompile(`!?\[([^\]]*)\]\([^)\s]*\)`)
+	separator = regexp.MustCompile(`(?m)^\|[-:| ]+\|$`)
+	fence     = regexp.MustCompile("(?m)^ *```.*$")
+	halfLink  = regexp.MustCompile(`\]\([^)\s]*\)?`)
+	marks     = strings.NewReplacer("`", "", "**", "", " | ", " · ", "| ", "", " |", "", "\n#", "\n")
+)
+
+// Plain returns a part of a document without its markup, for an excerpt.
+func Plain(source string) string {
+	for _, pattern := range []*regexp.Regexp{comment, separator, fence} {
+		source = pattern.ReplaceAllString(source, "")
+	}
+	return marks.Replace(halfLink.ReplaceAllString(Unlinked(source), ""))
+}
+
+// Unlinked returns a text with the texts of its links only.
+func Unlinked(source string) string { return link.ReplaceAllString(source, "$1") }
