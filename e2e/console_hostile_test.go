@@ -285,6 +285,11 @@ func hostilePages(p *planted) []screen {
 		{pattern: "/notifications/suppressions", query: q},
 		{pattern: "/preferences"},
 		{pattern: "/system"},
+		{pattern: "/docs"},
+		{pattern: "/docs/*", params: []string{"tls"}},
+		{pattern: "/docs/*", params: []string{url.PathEscape(payload("document"))}},
+		{pattern: "/docs/search", query: q}, // has too many words
+		{pattern: "/docs/search", query: "?q=" + url.QueryEscape(`"><img src=x onerror=alert(1)>`)},
 	}
 }
 

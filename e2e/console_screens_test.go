@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
+	"ingot/internal/base/handbook"
 	"ingot/internal/base/testkit"
 	"ingot/internal/base/web"
 	"ingot/internal/console"
@@ -27,7 +28,7 @@ var people = [4]string{"admin", "developer", "auditor", "stranger"}
 
 // screen is a page of the console.
 type screen struct {
-	pattern string   // of the route, below /console
+	pattern string   // of the route, below /console, or of the documentation
 	params  []string // of the pattern, in order
 	query   string
 	status  [4]int // for each of people
@@ -129,12 +130,17 @@ func consoleScreens(p *places) []screen {
 		{pattern: "/notifications/suppressions", status: forAdmins, shows: "Suppress"},
 		{pattern: "/preferences", status: forAll, shows: "Notification preferences", own: true},
 		{pattern: "/system", status: forAdmins, shows: "Engine"},
+		{pattern: "/docs", status: forAll, shows: "ten minutes"},
+		{pattern: "/docs/*", params: []string{"tls"}, status: forAll, shows: "Wildcard certificates"},
+		{pattern: "/docs/*", params: []string{"console"}, status: forAll, shows: "The console"},
+		{pattern: "/docs/search", query: "?q=certificate", status: forAll, shows: "TLS"},
 	}
 }
 
 // notScreens are the other GET routes of the console.
 var notScreens = map[string]string{
 	"/assets/{hash}/{name}":     "a file",
+	"/docs/images/{name}":       "a picture",
 	"/login":                    "leads to the authorization server",
 	"/callback":                 "leads to a page",
 	"/live/*":                   "a stream",
@@ -185,12 +191,16 @@ func TestEveryScreenIsTested(t *testing.T) {
 	}
 }
 
-var parameter = regexp.MustCompile(`\{[^}]*\}`)
+var parameter = regexp.MustCompile(`\{[^}]*\}|\*`)
 
 // path returns the address of the screen on its server.
 func (s screen) path() string {
 	rest := s.params
-	return console.Path + parameter.ReplaceAllStringFunc(s.pattern, func(string) string {
+	root := console.Path
+	if strings.HasPrefix(s.pattern, handbook.Path) {
+		root = ""
+	}
+	return root + parameter.ReplaceAllStringFunc(s.pattern, func(string) string {
 		if len(rest) == 0 {
 			return "missing"
 		}
@@ -342,7 +352,8 @@ func (b *browser) looks(t *testing.T, s screen, who int, before *lookedAt) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	picture := strings.Trim(strings.NewReplacer("/", "-", "{guid}", "app", "{", "", "}", "").Replace(s.pattern), "-")
+	names := strings.NewReplacer("/", "-", "{guid}", "app", "{", "", "}", "", "*", "document")
+	picture := strings.Trim(names.Replace(s.pattern), "-")
 	picture = "console-" + people[who] + "-" + cmp.Or(picture, "home")
 	if before.news(s.pattern, elements) {
 		b.everywhere(t, picture)

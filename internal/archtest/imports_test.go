@@ -115,7 +115,7 @@ var rules = []rule{
 		apart: []set{
 			{"internal/console/apps", "internal/console/services"}, {"internal/console/notifications"},
 			{"internal/console/access"},
-			{"internal/console/audit"}, {"internal/console/system"},
+			{"internal/console/audit"}, {"internal/console/system"}, {"internal/console/docs"},
 		},
 	},
 	{
@@ -146,7 +146,7 @@ var rules = []rule{
 			"routes and security groups",
 		apart: []set{
 			{"internal/cli/push", "internal/cli/apps"}, {"internal/cli/services", "internal/cli/access", "internal/cli/routes"},
-			{"internal/cli/notifications"}, {"internal/cli/admin"},
+			{"internal/cli/notifications"}, {"internal/cli/admin"}, {"internal/cli/docs"},
 		},
 	},
 	{

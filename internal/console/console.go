@@ -6,6 +6,7 @@ import (
 	"ingot/internal/console/access"
 	"ingot/internal/console/apps"
 	"ingot/internal/console/audit"
+	"ingot/internal/console/docs"
 	"ingot/internal/console/home"
 	"ingot/internal/console/notifications"
 	"ingot/internal/console/page"
@@ -36,17 +37,42 @@ var sections = []page.Section{
 	{Key: "system", Name: "System", Link: Path + "/system", Scopes: system.Scopes},
 }
 
+// chapters are the documents that explain pages, by the names of their templates: what "Docs" leads to. A page
+// without one leads to that of the console.
+var chapters = map[string]string{
+	"home.html": "console", "search.html": "console", "error.html": "troubleshooting", "audit.html": "console",
+	"apps.html": "console", "app.html": "troubleshooting#start", "logs.html": "logs#reading",
+	"deployments.html": "revisions", "build.html": "troubleshooting#push-and-build",
+	"environment.html": "revisions#environment-variables", "shell.html": "ssh",
+	"routes.html": "routing#routes-and-destinations", "tasks.html": "console", "events.html": "console",
+	"services.html": "services", "servicelist.html": "services", "service.html": "services",
+	"credentials.html": "services", "marketplace.html": "operators#databases", "newservice.html": "operators#databases",
+	"members.html": "operating#users", "org.html": "operators#quotas", "users.html": "operating#users",
+	"user.html": "operating#users", "clients.html": "authorization#clients-keys-and-passwords",
+	"client.html": "authorization#clients-keys-and-passwords", "secret.html": "authorization#clients-keys-and-passwords",
+	"system.html": "monitoring#health",
+	"kinds.html":  "notifications#send-your-first-mail", "templates.html": "notifications#personal-data",
+	"template.html": "notifications#personal-data", "send.html": "notifications#sending",
+	"review.html": "notifications#sending", "sends.html": "notifications#sending", "sent.html": "notifications#sending",
+	"message.html": "notifications#delivery", "campaigns.html": "notifications#sending",
+	"mailbox.html": "notifications#for-operators", "mail.html": "notifications#for-operators",
+	"suppressions.html": "notifications#delivery", "preferences.html": "notifications#delivery",
+}
+
 // templates are the templates of all parts. They are read when the first console is created, because the
 // client, which is the same program, needs none.
 var templates = sync.OnceValue(func() *page.Templates {
 	return page.Load(
 		home.Files, apps.Files, services.Files, notifications.Files, access.Files, audit.Files, system.Files,
+		docs.Files,
 	)
 })
 
 // New returns a console with all parts.
 func New(o Options) *page.Console {
 	c := page.New(o, templates(), sections)
-	c.Add(home.New(c), apps.New(c), services.New(c), notifications.New(c), access.New(c), audit.New(c), system.New(c))
+	c.Chapters = chapters
+	c.Add(home.New(c), apps.New(c), services.New(c), notifications.New(c), access.New(c), audit.New(c), system.New(c),
+		docs.New(c))
 	return c
 }

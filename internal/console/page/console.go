@@ -44,7 +44,9 @@ type Options struct {
 
 // Console is what all parts of the console share: sessions, calls to the APIs, pages and streams.
 type Console struct {
-	Options    Options
+	Options Options
+	// Chapters are the documents about pages, by the name of their template: "logs#drains".
+	Chapters   map[string]string
 	templates  *Templates
 	sections   []Section
 	parts      []Part
@@ -70,6 +72,8 @@ type Part struct {
 	// Pages and Changes are pages and the targets of forms, by their path below Path. Streams are
 	// pages whose responses last, Large are targets of forms with several MiB.
 	Pages, Streams, Changes, Large map[string]Handler
+	// Public are pages for everyone, by their whole path. Their session is nil.
+	Public map[string]Handler
 	// Screens are pages that only show what they load, by their path.
 	Screens map[string]Screen
 	// Said are the results of changes, by the word in the address.
@@ -96,6 +100,7 @@ func (c *Console) Routes(m *web.Mux) {
 	g.Handle(http.MethodGet, Path+"/login", login, c.login)
 	g.Handle(http.MethodGet, CallbackPath, login, c.callback)
 
+	public := web.Public("the documentation of the program, which is the same for everyone")
 	streams := g.Within(web.Limits{Body: 1 << 10, Read: 30 * time.Second})
 	// For the parts of a mail template, each up to 1 MiB before it is encoded.
 	large := g.Within(web.Limits{Body: 12 << 20, Read: time.Minute, Write: time.Minute})
@@ -105,6 +110,9 @@ func (c *Console) Routes(m *web.Mux) {
 		c.handle(g, http.MethodGet, p.Pages)
 		for pattern, one := range p.Screens {
 			c.handle(g, http.MethodGet, map[string]Handler{pattern: c.screen(one)})
+		}
+		for pattern, h := range p.Public {
+			g.Handle(http.MethodGet, pattern, public, c.open(h))
 		}
 		c.handle(streams, http.MethodGet, p.Streams)
 		c.handle(g, http.MethodPost, p.Changes)
@@ -122,6 +130,16 @@ func (c *Console) handle(g *web.Group, method string, of map[string]Handler) {
 			h = c.changing(h)
 		}
 		g.Handle(method, Path+pattern, ofSession, c.within(h))
+	}
+}
+
+// open calls a handler without a session.
+func (c *Console) open(h Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := h(w, r, nil); err != nil {
+			return c.failed(w, r, nil, err)
+		}
+		return nil
 	}
 }
 

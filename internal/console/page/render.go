@@ -115,7 +115,7 @@ func (t *Templates) serveAsset(w http.ResponseWriter, r *http.Request, hash, nam
 // WriteZipped writes a body, compressed if the client can read that.
 func WriteZipped(w http.ResponseWriter, r *http.Request, status int, plain, zip []byte) {
 	w.Header().Add("Vary", "Accept-Encoding")
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if takesZip(r) {
 		if zip == nil {
 			zip = zipped(plain)
 		}
@@ -125,6 +125,9 @@ func WriteZipped(w http.ResponseWriter, r *http.Request, status int, plain, zip 
 	w.WriteHeader(status)
 	_, _ = w.Write(plain) // a client that is gone
 }
+
+// takesZip reports whether a client reads compressed bodies.
+func takesZip(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") }
 
 // Page is what every page needs.
 type Page struct {
@@ -138,7 +141,8 @@ type Page struct {
 	Said    string // the result of the last action
 	Problem string // why the last action failed
 	Crumbs  []Crumb
-	Cuts    []cut // lists that are shown only in part
+	Cuts    []cut  // lists that are shown only in part
+	Chapter string // the address of the documentation about it
 	Data    any
 }
 
@@ -166,11 +170,18 @@ func (c *Console) Show(w http.ResponseWriter, r *http.Request, s *Session, statu
 	if s != nil {
 		p.User, p.CSRF, p.Nav = s.UserName, s.csrfToken(), c.sectionsOf(s)
 	}
+	p.Chapter = c.chapter(name)
 	b, err := c.Render(name, p)
 	if err != nil {
 		return err
 	}
-	h := w.Header()
+	c.setHeaders(w.Header())
+	WriteZipped(w, r, status, b, nil)
+	return nil
+}
+
+// setHeaders sets the headers of a page.
+func (c *Console) setHeaders(h http.Header) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", c.policy())
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -178,8 +189,6 @@ func (c *Console) Show(w http.ResponseWriter, r *http.Request, s *Session, statu
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
-	WriteZipped(w, r, status, b, nil)
-	return nil
 }
 
 // Render returns a template with data.

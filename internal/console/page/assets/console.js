@@ -257,7 +257,9 @@ for (const button of document.querySelectorAll("button.copy")) {
   button.hidden = false;
   button.addEventListener("click", async () => {
     try {
-      await navigator.clipboard.writeText(from.textContent);
+      // Of commands with their output, only the commands.
+      const typed = [...from.querySelectorAll(".typed")].map((e) => e.textContent).join("\n");
+      await navigator.clipboard.writeText(typed || from.textContent);
       button.textContent = "Copied";
     } catch {
       getSelection().selectAllChildren(from);
