@@ -286,6 +286,8 @@ func TestClientAlone(t *testing.T) {
 		t.Errorf("exit code %d, want 2 and a similar command\n%s", code, out)
 	}
 	contains(t, ours.ok(t, "doctor"), "engine", "ingot-init", s.API)
+	contains(t, ours.ok(t, "docs"), "tour", "troubleshooting")
+	contains(t, ours.ok(t, "docs", "wildcard", "certificate"), "tls#wildcard-certificates")
 	link := filepath.Join(ours.home, "cf")
 	if err := os.Symlink(program(t), link); err != nil {
 		t.Fatal(err)

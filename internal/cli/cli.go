@@ -235,6 +235,7 @@ var otherWords = map[string]string{
 	"signin": "login", "signout": "logout", "env-vars": "env",
 	"vars":   "env",
 	"domain": "domains", "users": "org-users", "token": "oauth-token", "check": "doctor",
+	"documentation": "docs", "manual": "docs", "man": "docs", "search": "docs",
 	"notify": "notifications send", "mail": "notifications send", "server": "up", "serve": "up", "shutdown": "down",
 	"add-client": "create-client", "oauth-clients": "clients", "rotate-client-secret": "set-client-secret",
 }

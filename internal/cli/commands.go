@@ -7,6 +7,7 @@ import (
 	"ingot/internal/cli/admin"
 	"ingot/internal/cli/apps"
 	"ingot/internal/cli/core"
+	"ingot/internal/cli/docs"
 	"ingot/internal/cli/notifications"
 	"ingot/internal/cli/push"
 	"ingot/internal/cli/routes"
@@ -23,7 +24,7 @@ var groups = []string{
 // commands is the table of all commands, in the order in which they are listed.
 var commands = inGroups(slices.Concat(
 	push.Commands(), apps.Commands(), routes.Commands(), notifications.Commands(), access.Commands(), admin.Commands(),
-	completion, services.Commands(),
+	docs.Commands(), completion, services.Commands(),
 ))
 
 // inGroups sorts commands by group and keeps their order within each.

@@ -15,6 +15,6 @@
 // needs to know about the machine (for doctor).
 //
 // Imports: base/cfapi, base/manpage, base/suggest, cli/access, cli/admin,
-// cli/apps, cli/client, cli/core, cli/notifications, cli/push, cli/routes,
-// cli/services, cli/term, github.com/jessevdk/go-flags.
+// cli/apps, cli/client, cli/core, cli/docs, cli/notifications, cli/push,
+// cli/routes, cli/services, cli/term, github.com/jessevdk/go-flags.
 package cli

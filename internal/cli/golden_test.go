@@ -220,6 +220,8 @@ var scenarios = []struct {
 	{"curl", []string{"curl", "-X", "POST", "/v3/routes/new-route/destinations", "-d", `{"destinations":[]}`}},
 	{"doctor", []string{"doctor"}},
 	{"doctor-cluster", []string{"doctor", "--engine", "kubernetes"}},
+	{"docs-help", []string{"docs", "--help"}},
+	{"docs-none", []string{"docs", "xyzzyx"}},
 	{"completion", []string{"completion", "bash"}},
 	{"notifications-register", []string{"notifications", "register", "disk-full", "--critical", "--template", "template-1",
 		"--client", "sender", "--client-secret", "x"}},

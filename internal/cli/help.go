@@ -27,7 +27,7 @@ func find(name string) *core.Command {
 // briefCommands lists the commands that are shown when no command is given.
 var briefCommands = []string{
 	"up", "push", "dev", "apps", "app", "open", "logs", "top", "ssh", "scale", "set-env", "marketplace", "create-service",
-	"bind-service", "notifications", "delete", "doctor", "demo", "down",
+	"bind-service", "notifications", "delete", "docs", "doctor", "demo", "down",
 }
 
 // Brief returns the short help with the everyday commands.
