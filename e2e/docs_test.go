@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/handbook/handbooktest"
 	"ingot/internal/base/testkit"
 	"ingot/internal/notify/delivery"
 )
@@ -53,5 +54,53 @@ func TestNotificationsGuide(t *testing.T) {
 		testkit.Eventually(t, fmt.Sprintf("the mail to %s is in the mailbox", to), func() bool {
 			return strings.Contains(p.call(t, "GET", s.Admin+"/mailbox/messages", "", nil).String(), to)
 		})
+	}
+}
+
+// TestDocumentedBlocks runs the blocks of commands that docs/blocks.txt assigns to it, in the order of the list.
+func TestDocumentedBlocks(t *testing.T) {
+	t.Parallel()
+	table, err := os.ReadFile(filepath.Join("..", "docs", "blocks.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := map[string]handbooktest.Block{}
+	for _, b := range handbooktest.Blocks(t, "..") {
+		blocks[b.Name()] = b
+	}
+	s := startApps(t, options{Engine: "process"})
+	home, dir := s.admin(t), t.TempDir()
+	cfOK(t, home, pushProbe(t, "shop")...)
+	cfOK(t, home, "set-env", "shop", "GREETING", "hello")
+	cfOK(t, home, "restart", "shop") // its second revision
+	rules := `[{"protocol": "tcp", "destination": "10.20.0.0/24", "ports": "5432"}]`
+	if err := os.WriteFile(filepath.Join(dir, "rules.json"), []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(program(t), filepath.Join(dir, "ingot")); err != nil {
+		t.Fatal(err)
+	}
+	host := strings.TrimPrefix(s.API, "http://")
+	addresses := strings.NewReplacer("http://127.0.0.1:8080", s.API, "http://localhost:8080", s.API,
+		"http://127.0.0.1:8082", s.Admin, "/var/lib/ingot", s.Dir, " NAME ", " shop ")
+	ran := 0
+	for line := range strings.Lines(string(table)) {
+		words := strings.Fields(line)
+		if len(words) != 3 || words[1] != "run" || words[2] != "TestDocumentedBlocks" {
+			continue
+		}
+		ran++
+		script := `curl() { command curl --connect-to "::` + host + `" "$@"; }` + "\n" +
+			addresses.Replace(strings.Join(blocks[words[0]].Typed(), "\n"))
+		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
+		cmd.Dir = dir
+		cmd.Env = append(cfCommand(t.Context(), t, home, nil).Env, "INGOT_DATA_DIR="+s.Dir, "PASSWORD=a-long-password",
+			"PATH="+dir+":"+filepath.Dir(cfProgram(t))+":"+os.Getenv("PATH"))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s\n%s", words[0], err, script, out)
+		}
+	}
+	if ran < 15 {
+		t.Errorf("only %d blocks were run", ran)
 	}
 }
