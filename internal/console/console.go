@@ -45,6 +45,7 @@ var chapters = map[string]string{
 	"deployments.html": "revisions", "build.html": "troubleshooting#push-and-build",
 	"environment.html": "revisions#environment-variables", "shell.html": "ssh",
 	"routes.html": "routing#routes-and-destinations", "tasks.html": "console", "events.html": "console",
+	"settings.html": "console",
 	"services.html": "services", "servicelist.html": "services", "service.html": "services",
 	"credentials.html": "services", "marketplace.html": "operators#databases", "newservice.html": "operators#databases",
 	"members.html": "operating#users", "org.html": "operators#quotas", "users.html": "operating#users",

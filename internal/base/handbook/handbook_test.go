@@ -121,7 +121,7 @@ func TestRendering(t *testing.T) {
 			`</pre><button type="button" class="quiet copy" data-copy="code-11" hidden>Copy</button></div>` + "\n"},
 		"a table": {"| A |\n|--:|\n| b |\n", "<div class=\"scroll\"><table>\n<thead>\n<tr>\n<th align=\"right\">A</th>\n" +
 			"</tr>\n</thead>\n<tbody>\n" +
-			"<tr>\n<td align=\"right\">b</td>\n</tr>\n</tbody>\n</table></div>\n"},
+			"<tr>\n<td align=\"right\" data-label=\"A\">b</td>\n</tr>\n</tbody>\n</table></div>\n"},
 	} {
 		if got, _ := of(c.source); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)

@@ -62,6 +62,8 @@ func (p *Page) parse(source []byte) (ast.Node, []Heading) {
 			h.Anchor = unique(used, anchor(h.Text))
 			n.SetAttributeString("id", h.Anchor)
 			headings = append(headings, h)
+		case *table.Table:
+			label(n, source)
 		case *ast.Link:
 			to, ok := p.target(string(n.Destination))
 			n.Destination = []byte(to)
@@ -81,6 +83,22 @@ func (p *Page) parse(source []byte) (ast.Node, []Heading) {
 		unlink(n)
 	}
 	return doc, headings
+}
+
+// label notes the heading of its column in each cell, which a phone shows before it.
+func label(t *table.Table, source []byte) {
+	var heads []string
+	for row := t.FirstChild(); row != nil; row = row.NextSibling() {
+		column := 0
+		for cell := row.FirstChild(); cell != nil; cell = cell.NextSibling() {
+			if _, head := row.(*table.TableHeader); head {
+				heads = append(heads, plain(cell, source))
+			} else if column < len(heads) {
+				cell.SetAttributeString("data-label", []byte(heads[column]))
+			}
+			column++
+		}
+	}
 }
 
 // unlink replaces a link by its text.
