@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"ingot/internal/base/distro"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/distro"
 	"ingot/internal/cli/core"
 	"ingot/internal/platform/engine/container"
 )

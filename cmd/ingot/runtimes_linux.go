@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"ingot/internal/base/distro"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/distro"
 	"ingot/internal/cli/core"
 )
 

@@ -31,7 +31,8 @@ func (c *pages) loadApps(r *http.Request, s *page.Session) (any, error) {
 		return nil, err
 	}
 	data := &appsData{Query: strings.TrimSpace(q.Get("q")), Health: q.Get("health"), Space: q.Get("space"),
-		Command: page.Command("cf", "apps"), Push: FirstPush(), Healths: []string{"running", "starting", "crashed", "stopped"}}
+		Command: page.Command("cf", "apps"), Push: FirstPush(),
+		Healths: []string{"running", "starting", "crashed", "stopped"}}
 	for _, s := range o.Spaces {
 		if s.GUID == data.Space {
 			data.SpaceName = s.Name
