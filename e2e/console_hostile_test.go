@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -232,6 +233,9 @@ func hostilePages(p *planted) []screen {
 		{pattern: "/apps/{guid}/logs", params: app, plants: []string{"app", "log line", "error line", "broken line"}},
 		{pattern: "/apps/{guid}/logs", params: app, query: q + "&source=" + url.QueryEscape(payload("s")) + "&instance=" +
 			url.QueryEscape(payload("i")) + "&stream=" + url.QueryEscape(payload("o")), plants: []string{"query"}},
+		{pattern: "/apps/{guid}/history", params: app, plants: []string{"app"}},
+		{pattern: "/apps/{guid}/history", params: app, query: "?range=" + url.QueryEscape(payload("r")) + "&process=" +
+			url.QueryEscape(payload("type")) + "&instance=" + url.QueryEscape(payload("i")), plants: []string{"app"}},
 		{pattern: "/apps/{guid}/deployments", params: app, plants: []string{"app"}},
 		{pattern: "/apps/{guid}/environment", params: app, plants: []string{"app", "env value", "env name"}},
 		{pattern: "/apps/{guid}/routes", params: app, plants: []string{"app", "route path"}},
@@ -482,7 +486,7 @@ func wrongElement(n *html.Node) string {
 	case "style":
 		ok = n.Parent.Data == "head"
 	case "svg": // charts
-		ok = get("class") == "spark" || get("class") == "bar"
+		ok = slices.Contains([]string{"spark", "bar", "chart"}, get("class"))
 	case "object", "embed", "base", "frame", "math", "video", "audio":
 		ok = false
 	case "meta":

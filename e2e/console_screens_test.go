@@ -93,6 +93,7 @@ func consoleScreens(p *places) []screen {
 		{pattern: "/apps", status: forAll, shows: "shop.apps.localhost"},
 		{pattern: "/apps/{guid}", params: []string{app}, status: forMembers, shows: "Exited with status 3"},
 		{pattern: "/apps/{guid}/logs", params: []string{app}, status: forMembers, shows: "APP/PROC/WEB/0"},
+		{pattern: "/apps/{guid}/history", params: []string{app}, status: forMembers, shows: "Instance 0 crashed"},
 		{pattern: "/apps/{guid}/deployments", params: []string{app}, status: forMembers, shows: "Initial revision"},
 		{pattern: "/apps/{guid}/environment", params: []string{app}, status: forWriters, shows: "VCAP_SERVICES"},
 		{pattern: "/apps/{guid}/routes", params: []string{app}, status: forMembers, shows: "shop.apps.localhost"},

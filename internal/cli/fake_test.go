@@ -251,6 +251,16 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		return 200, process
 	case "GET /v3/processes/worker-guid":
 		return 200, worker
+	case "GET /v3/ingot/apps/app-guid/series":
+		return 200, object{
+			"range": "24h", "start": stamp, "end": stamp, "step": 60, "markers": []any{
+				object{"time": stamp, "kind": "crash", "text": "Instance 0 crashed: Exited with status 1"}},
+			"limits":    object{"instances": 2, "memory": 128 << 20, "disk": 2 << 30, "log_rate": -1},
+			"processes": []any{object{"type": "web", "instances": []any{0, 1}}},
+			"series": object{"requests": []any{nil, 0, 1.5, 3, 12}, "requests_5xx": []any{nil, 0, 0, 0, 0.5},
+				"latency_p50": []any{nil, nil, 2.5, 2.5, 5}, "memory": []any{nil, 8 << 20, 64 << 20, 100 << 20, 120 << 20},
+				"cpu": []any{nil, 0, 0, 0, 0}, "instances": []any{nil, 1, 2, 2, 2}, "crashes": []any{nil, 0, 0, 1, 0}},
+		}
 	case "GET /v3/processes/app-guid/stats":
 		return 200, stats
 	case "GET /v3/processes/app-guid/sidecars", "GET /v3/apps/app-guid/sidecars":

@@ -176,6 +176,7 @@ var scenarios = []struct {
 	{"apps", []string{"apps"}},
 	{"app", []string{"app", "shop"}},
 	{"app-requests", []string{"app", "shop", "--requests"}},
+	{"app-history", []string{"app", "shop", "--history=24h"}},
 	{"top", []string{"top", "--once"}},
 	{"top-app", []string{"top", "shop", "--once"}},
 	{"top-misspelt", []string{"top", "shpo"}},

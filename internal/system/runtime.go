@@ -42,6 +42,7 @@ import (
 	"ingot/internal/platform/run/controller/routing"
 	"ingot/internal/platform/run/controller/usage"
 	"ingot/internal/platform/run/netrules"
+	"ingot/internal/platform/run/recorder"
 	"ingot/internal/platform/run/registry"
 	"ingot/internal/platform/run/signals"
 	"ingot/internal/platform/run/staging"
@@ -72,6 +73,7 @@ type runtime struct {
 	inside    *instancenet.Plan             // how instances reach the platform
 	sftp      string                        // the sftp server, as instances see it
 	cleaner   *cleanup.Cleaner
+	recorder  *recorder.Recorder
 	keys      *agentkeys.Keeper // of agents; nil if the engine has none
 }
 
@@ -165,6 +167,9 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	images := registry.New(registry.Config{
 		Guard: c.guard(), Insecure: c.insecureRegistries(), UserAgent: "ingot/" + version.Version, TLS: trusted.TLS(),
 	})
+	if err := r.openRecorder(dir, d, c.Log); err != nil {
+		return nil, err
+	}
 	r.openControllers(c, images)
 	if r.stager, err = openStager(c, r, images, trusted); err != nil {
 		return nil, err
@@ -190,6 +195,40 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	return r, nil
 }
 
+// openRecorder creates what records the series of apps.
+func (r *runtime) openRecorder(dir *datadir.Dir, d *db.DB, log *slog.Logger) (err error) {
+	server := "local"
+	if d.Shared() {
+		if server, err = dir.ID(); err != nil {
+			return err
+		}
+	}
+	r.recorder = recorder.New(recorder.Config{
+		Store: r.store, Server: server, Log: log, Requests: r.proxy.Stats,
+		Running: func() []controller.Running { return r.Apps.Running() },
+		Usage: func(ctx context.Context, instances ...string) map[string]usage.Usage {
+			return r.Apps.Usage(ctx, instances...)
+		},
+		Types: func(ctx context.Context, processes []string) (map[string]string, error) {
+			return db.Within(ctx, r.store.View, func(tx platform.Tx) (map[string]string, error) {
+				return typesOf(tx, processes)
+			})
+		},
+	})
+	return nil
+}
+
+// typesOf returns the types of processes.
+func typesOf(tx platform.Tx, guids []string) (map[string]string, error) {
+	list, _, err := tx.Processes().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids)},
+		WithoutSecrets: true})
+	types := make(map[string]string, len(list))
+	for _, p := range list {
+		types[p.GUID] = p.Type
+	}
+	return types, err
+}
+
 // openControllers connects what runs apps and tasks and publishes their routes.
 func (r *runtime) openControllers(c Config, images *registry.Client) {
 	running := controller.Config{
@@ -198,6 +237,7 @@ func (r *runtime) openControllers(c Config, images *registry.Client) {
 		API:       r.inside.API,
 		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf,
 		InternalNames: internalNames(r), Identity: r.identity, Replace: r.sftp, Traffic: r.proxy, Log: c.Log,
+		Crashed:            r.recorder.Crashed,
 		ShortestDeployment: shortestDeployment, MinHealthy: minHealthyTime,
 	}
 	r.Apps, r.Tasks = controller.New(running), controller.NewTasks(running)
@@ -278,7 +318,7 @@ func (r *runtime) parts(log *slog.Logger) []background.Service {
 	if r.keys != nil {
 		parts = append(parts, background.Every(agentkeys.Interval, r.keys.Check))
 	}
-	return append(parts, r.traffic.Service())
+	return append(parts, r.traffic.Service(), r.recorder)
 }
 
 // Usage implements apps.Runtime.

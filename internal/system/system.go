@@ -497,6 +497,7 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 	verifier := a.Verifier(api.Audience, serviceapi.DashboardAudience)
 	options := api.Options{
 		Store: r.store, Platform: r.platform, Services: r.Services, Directory: names, Runtime: r, Traffic: r.traffic,
+		Series:         r.recorder,
 		Blobs:          uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign, Deltas: &r.deltas},
 		InspectDroplet: staging.InspectUpload,
 		Verifier:       verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(),

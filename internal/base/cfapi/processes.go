@@ -119,3 +119,32 @@ type SidecarCheck struct {
 	Timeout  int    `json:"timeout"`
 	Interval int    `json:"interval"`
 }
+
+// Series is what an app did over time, as /v3/ingot/apps/GUID/series answers. Its lists have a value
+// for each step; nil means that nothing was measured.
+type Series struct {
+	Range     string    `json:"range"`
+	Start     time.Time `json:"start"`
+	End       time.Time `json:"end"`
+	Step      int64     `json:"step"` // seconds
+	Processes []struct {
+		Type      string `json:"type"`
+		Instances []int  `json:"instances"`
+	} `json:"processes"`
+	Limits struct {
+		Instances int   `json:"instances"`
+		Memory    int64 `json:"memory"`
+		Disk      int64 `json:"disk"`
+		LogRate   int64 `json:"log_rate"`
+	} `json:"limits"`
+	Values  map[string][]*float64 `json:"series"`
+	Markers []SeriesMarker        `json:"markers"`
+}
+
+// SeriesMarker is what happened to an app at a time: a deployment, crash, scaling, restart, start or
+// stop.
+type SeriesMarker struct {
+	Time time.Time `json:"time"`
+	Kind string    `json:"kind"`
+	Text string    `json:"text"`
+}

@@ -60,7 +60,7 @@ func (j *JSON[T]) Scan(src any) error {
 	return json.Unmarshal(text, &j.V)
 }
 
-// Raw is an argument that only PostgreSQL has: an array (a slice), or bytes. It is
+// Raw is an argument that is not text: an array (a slice), which only PostgreSQL has, or bytes. It is
 // passed to the driver as it is.
 type Raw struct{ V any }
 

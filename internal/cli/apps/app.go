@@ -215,8 +215,9 @@ func summarizeProcess(ctx context.Context, s *core.Session, pr cfapi.Process) (p
 }
 
 type appFlags struct {
-	GUID     bool `long:"guid" description:"Show only the guid"`
-	Requests bool `long:"requests" description:"Also show request counts, status codes and latencies per instance"`
+	GUID     bool   `long:"guid" description:"Show only the guid"`
+	Requests bool   `long:"requests" description:"Also show request counts, status codes and latencies per instance"`
+	History  string `long:"history" value-name:"1h|24h|7d|30d" optional:"yes" optional-value:"1h" description:"Show what the app did over time: --history for the last hour, or --history=30d"`
 }
 
 func showApp(ctx context.Context, s *core.Session, w core.Words, f *appFlags) (core.Result, error) {
@@ -229,6 +230,9 @@ func showApp(ctx context.Context, s *core.Session, w core.Words, f *appFlags) (c
 	}
 	if f.GUID {
 		return &core.Text{Key: "guid", Value: app.GUID}, nil
+	}
+	if f.History != "" {
+		return showHistory(ctx, s, app, f.History)
 	}
 	found, err := Summarize(ctx, s, app)
 	if err != nil {
@@ -250,6 +254,6 @@ func OrNilToo(r *Summary, err error) (core.Result, error) {
 func appCommands() []*core.Command {
 	return core.InGroup(core.GroupInspect,
 		core.Entry("app", "APP", "Show an app's status", core.NeedsSpace, showApp, "my-app", "my-app --requests",
-			"my-app --guid"),
+			"my-app --history=24h", "my-app --guid"),
 	)
 }

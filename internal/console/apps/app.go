@@ -93,6 +93,7 @@ func (c *pages) part() page.Part {
 		Pages: map[string]page.Handler{
 			"/apps/{guid}":                c.app,
 			"/apps/{guid}/logs":           c.logs,
+			"/apps/{guid}/history":        c.history,
 			"/apps/{guid}/log-lines":      c.logLines,
 			"/apps/{guid}/environment":    c.environment,
 			"/apps/{guid}/settings":       c.settings,
@@ -186,7 +187,8 @@ func (d *Data) tabs(current string) []page.Tab {
 		name, path string
 		shown      bool
 	}{
-		{"Logs", "logs", d.MayReadLogs}, {"Deployments", "deployments", true}, {"Environment", "environment", d.MayWrite},
+		{"Logs", "logs", d.MayReadLogs}, {"History", "history", true}, {"Deployments", "deployments", true},
+		{"Environment", "environment", d.MayWrite},
 		{"Shell", "shell", d.MayShell},
 		{"Routes", "routes", true}, {"Services", "services", true}, {"Tasks", "tasks", true}, {"Events", "events", true},
 		{"Settings", "settings", d.MayShell},

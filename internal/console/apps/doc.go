@@ -5,5 +5,6 @@
 // It must not import another part of the console.
 //
 // Imports: base/background, base/cfapi, base/crashlines, base/fault, base/web,
-// console/page, github.com/coder/websocket, golang.org/x/crypto/ssh.
+// console/chart, console/page, github.com/coder/websocket,
+// golang.org/x/crypto/ssh.
 package apps

@@ -36,6 +36,7 @@ type Options struct {
 	Directory orgs.Directory
 	Runtime   apps.Runtime
 	Traffic   apps.Traffic // nil means that requests are not counted
+	Series    apps.Series  // nil means that nothing is recorded
 	Blobs     builds.Blobs
 	Verifier  *token.Verifier
 	Log       *slog.Logger
@@ -102,7 +103,7 @@ func (a *API) Routes(m *web.Mux) {
 	(&orgs.API{Server: server, Directory: o.Directory}).Routes(g)
 	edge.Routes(g)
 	(&apps.API{
-		Server: server, Runtime: o.Runtime, Traffic: o.Traffic, SSH: o.SSHAddress != "",
+		Server: server, Runtime: o.Runtime, Traffic: o.Traffic, Series: o.Series, SSH: o.SSHAddress != "",
 	}).Routes(g)
 	(&builds.API{
 		Server: server, Blobs: o.Blobs, InspectDroplet: o.InspectDroplet, Scratch: o.Scratch, MaxUpload: o.MaxUpload,

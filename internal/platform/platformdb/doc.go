@@ -38,6 +38,6 @@
 // It must not import a driver, another store, or the API. Only system, bench and
 // tests import it.
 //
-// Imports: base/background, base/db, base/fault, platform,
+// Imports: base/background, base/db, base/fault, platform, platform/series,
 // github.com/google/uuid.
 package platformdb

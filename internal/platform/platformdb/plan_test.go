@@ -14,8 +14,8 @@ import (
 	"ingot/internal/platform"
 )
 
-// series is a table of the numbers from 1 to ?.
-var series = map[db.Dialect]string{
+// sequence is a table of the numbers from 1 to ?.
+var sequence = map[db.Dialect]string{
 	db.SQLite:   `(WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < ?) SELECT n FROM s) AS s`,
 	db.Postgres: `(SELECT n FROM generate_series(1, CAST(? AS BIGINT)) AS g (n)) AS s`,
 }
@@ -49,7 +49,7 @@ func populate(t testing.TB, d *db.DB) {
 		}
 		err := d.Update(t.Context(), func(tx *db.Tx) error {
 			_, err := tx.Exec("INSERT INTO "+table+" ("+strings.Join(names, ", ")+") SELECT "+strings.Join(values, ", ")+
-				" FROM "+series[d.Dialect()], n)
+				" FROM "+sequence[d.Dialect()], n)
 			return err
 		})
 		if err != nil {
@@ -117,7 +117,7 @@ func populate(t testing.TB, d *db.DB) {
 		"space_guid": "'space-' || (s.n % 200 + 1)"})
 	err := d.Update(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.Exec(`INSERT INTO platform_labels (resource_type, resource_guid, name, value)
-			SELECT 'apps', 'app-' || (s.n * 20), 'tier', 'v' || (s.n % 50) FROM `+series[d.Dialect()], manyApps/20)
+			SELECT 'apps', 'app-' || (s.n * 20), 'tier', 'v' || (s.n % 50) FROM `+sequence[d.Dialect()], manyApps/20)
 		if err == nil && d.Dialect() == db.Postgres {
 			_, err = tx.Exec("ANALYZE")
 		}

@@ -174,7 +174,7 @@ func (r repo[T]) DeleteAll(q platform.Query) (int, error) {
 		return 0, err
 	}
 	statement := "DELETE FROM " + r.t.name + " AS t" + s.sql
-	if len(r.t.derived) == 0 {
+	if len(r.t.derived)+len(r.t.with) == 0 {
 		n, err := r.tx.Exec(statement, s.args...)
 		return int(n), err
 	}
@@ -189,8 +189,15 @@ func (r repo[T]) DeleteAll(q platform.Query) (int, error) {
 	return len(guids), r.drop(guids...)
 }
 
-// drop removes what is derived from rows that are gone.
+// drop removes what is derived from rows that are gone, or goes with them.
 func (r repo[T]) drop(guids ...string) error {
+	for table, column := range r.t.with {
+		for _, guid := range guids {
+			if _, err := r.tx.Exec("DELETE FROM "+table+" WHERE "+column+" = ?", guid); err != nil {
+				return err
+			}
+		}
+	}
 	for i := range r.t.derived {
 		if err := r.t.derived[i].drop(r.tx, guids...); err != nil {
 			return err

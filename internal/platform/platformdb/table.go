@@ -24,6 +24,8 @@ type table[T any] struct {
 	// visible is the condition under which a reader, whose guid is each ?,
 	// sees the row t. Without one everybody does.
 	visible string
+	// with are tables whose rows go with a row of this one, by the column that has its guid.
+	with map[string]string
 
 	plural  string // in labels and messages
 	fields  map[string]field

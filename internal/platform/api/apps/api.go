@@ -10,6 +10,7 @@ type API struct {
 	*rest.Server
 	Runtime Runtime
 	Traffic Traffic // nil means that requests are not counted
+	Series  Series  // nil means that nothing is recorded
 	SSH     bool    // there is an ssh gateway
 }
 
@@ -23,4 +24,5 @@ func (a *API) Routes(g *web.Group) {
 	a.revisionRoutes(g)
 	a.taskRoutes(g)
 	a.manifestRoutes(g)
+	a.seriesRoutes(g)
 }

@@ -5,5 +5,5 @@
 //
 // Imports: base/fault, base/web, platform, platform/actions,
 // platform/api/listing, platform/api/orgs, platform/api/rest,
-// platform/manifest, platform/services.
+// platform/manifest, platform/series, platform/services.
 package apps

@@ -55,6 +55,8 @@ type Config struct {
 		PurgeJobs(ctx context.Context, before time.Time) error
 		// PurgeTraffic forgets the requests to instances that no longer exist.
 		PurgeTraffic(ctx context.Context) error
+		// PurgeSeries removes points of apps that no longer exist, and those that are too old.
+		PurgeSeries(ctx context.Context, now int64) error
 	}
 	// PurgeTasks removes tasks that were over long ago.
 	PurgeTasks func(platform.Tx) error
@@ -109,6 +111,7 @@ func (c *Cleaner) Sweep(ctx context.Context) {
 	c.purge(ctx, "purge-tasks", func() error { return c.Store.Update(ctx, c.PurgeTasks) })
 	c.purge(ctx, "purge-usage", func() error { return c.Store.Update(ctx, c.PurgeUsage) })
 	c.purge(ctx, "purge-traffic", func() error { return c.Rows.PurgeTraffic(ctx) })
+	c.purge(ctx, "purge-series", func() error { return c.Rows.PurgeSeries(ctx, c.Now().Unix()) })
 	// Last, because their store may be slow.
 	err := c.Blobs.Tidy(ctx)
 	if c.Lead(ctx, "sweep-blobs") {

@@ -48,7 +48,14 @@ type app struct {
 	in    sync.Mutex
 	inbox []occurrence
 	here  []string // guids of its instances
-	dead  bool     // no longer in the controller's map
+	runs  []Running
+	dead  bool // no longer in the controller's map
+}
+
+// Running is an instance that starts or runs.
+type Running struct {
+	App, Process, Type, Instance string
+	Index                        int
 }
 
 // live holds the goroutines of one instance.

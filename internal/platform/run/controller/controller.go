@@ -110,6 +110,8 @@ type Config struct {
 	// Traffic is asked before an instance that a deployment replaces is stopped; nil means
 	// that no instance has requests.
 	Traffic Traffic
+	// Crashed is told of the crash of an instance, once it is recorded; nil means that it is not.
+	Crashed func(appGUID, processType string, index int)
 
 	// Cell names this machine in log lines and events.
 	Cell string
@@ -484,6 +486,16 @@ func (c *Controller) Displaced(id, reason string) {
 			return
 		}
 	}
+}
+
+// Running returns the instances of the apps that this server works on.
+func (c *Controller) Running() (all []Running) {
+	for _, a := range c.allApps() {
+		a.in.Lock()
+		all = append(all, a.runs...)
+		a.in.Unlock()
+	}
+	return all
 }
 
 // Usage returns the usage of instances, by guid, without those that the engine has no data

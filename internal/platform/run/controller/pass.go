@@ -254,9 +254,12 @@ func sameRow(old, now *platform.Instance) bool {
 // remember sets the timer to the next deadline, and updates the data for other goroutines.
 func (p *pass) remember() {
 	next := p.again
-	here := make([]string, 0, len(p.slots))
-	for _, s := range p.slots {
+	here, runs := make([]string, 0, len(p.slots)), make([]Running, 0, len(p.slots))
+	for at, s := range p.slots {
 		here = append(here, s.id)
+		if state := s.visible(); state == platform.InstanceRunning || state == platform.InstanceStarting {
+			runs = append(runs, Running{p.app.guid, at.process, p.typeOf(at), s.id, at.index})
+		}
 		if due := s.due(); !due.IsZero() && (next.IsZero() || due.Before(next)) {
 			next = due
 		}
@@ -264,7 +267,7 @@ func (p *pass) remember() {
 	p.app.wakeAt(p.Controller, next)
 	p.app.in.Lock()
 	defer p.app.in.Unlock()
-	p.app.here = here
+	p.app.here, p.app.runs = here, runs
 }
 
 // publish sets the app's backends to those of the pass and notifies the sink of a change.

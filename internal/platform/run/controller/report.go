@@ -160,6 +160,9 @@ func (p *pass) say() {
 			for _, text := range p.crashLines(d) {
 				add("API", "0", text)
 			}
+			if p.Crashed != nil {
+				p.Crashed(p.app.guid, p.typeOf(d.at), d.at.index)
+			}
 		case doWaiting:
 			add("HEALTH", strconv.Itoa(d.at.index), "Not healthy yet: "+d.text)
 		case doReady, doNotReady:

@@ -21,6 +21,9 @@ type Usage struct {
 	Disk        int64
 	LogRate     int64 // bytes of output a second
 	Members     []Member
+	// CPUTime and Written, bytes of output, are totals: of the instance, and since it is read.
+	CPUTime time.Duration
+	Written int64
 }
 
 const (
@@ -171,6 +174,7 @@ func (m *Meter) measure(ctx context.Context, id string) (Usage, bool) {
 	}
 	s.usage = between(seen, d, over, seen.CPUTime-cpu, written-bytes)
 	s.usage.Members, s.cpus = membersBetween(seen.Members, cpus, over), cpuOfMembers(seen.Members)
+	s.usage.CPUTime, s.usage.Written = seen.CPUTime, written
 	s.usage.Time, s.at, s.read, s.cpu, s.bytes, s.ok = now, now, now, seen.CPUTime, written, true
 	return s.usage, true
 }

@@ -1,0 +1,124 @@
+package series
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// Stored is a block as it is stored.
+type Stored struct {
+	Server     string // that measured
+	Resolution int    // its ID
+	Start      int64
+	Data       []byte
+}
+
+// History are the points of a scope of an app that one reads: blocks of all servers and resolutions,
+// merged.
+type History struct {
+	Points Points
+	// Scopes are those that have points in this time, sorted.
+	Scopes []string
+}
+
+// Range is a time span that users ask for, with the step of its points.
+type Range struct {
+	Name   string
+	Length int64 // seconds
+	Step   int64
+}
+
+// Ranges are the time spans, the shortest first.
+var Ranges = []Range{
+	{"1h", 3600, Seconds.Step}, {"24h", 86400, Minutes.Step}, {"7d", 7 * 86400, Quarters.Step},
+	{"30d", 30 * 86400, Quarters.Step},
+}
+
+// Window returns the first and the last point of the range at a time: the last is complete.
+func (r Range) Window(now int64) (from, to int64) {
+	to = floor(now, r.Step)
+	return to - r.Length, to
+}
+
+// Merge returns the points of a scope between two times in a step, which is that of a resolution. Where a
+// server has stored no point of that resolution yet, finer ones are used. A damaged block is left
+// out.
+func Merge(blocks []Stored, scope string, from, to, step int64) *History {
+	byServer, names := map[string][]*Block{}, map[string]bool{}
+	for _, one := range blocks {
+		if one.Resolution < 0 || one.Resolution > Quarters.ID {
+			continue
+		}
+		r := Resolutions()[one.Resolution]
+		if r.Step > step || one.Start+r.Span() <= from || one.Start >= to {
+			continue
+		}
+		b, err := Decode(r, one.Start, one.Data)
+		if err != nil {
+			continue
+		}
+		byServer[one.Server] = append(byServer[one.Server], b)
+		for name := range b.scopes {
+			names[name] = true
+		}
+	}
+	h := &History{Points: empty(from, step, int((to-from)/step)), Scopes: slices.Sorted(maps.Keys(names))}
+	for _, server := range slices.Sorted(maps.Keys(byServer)) {
+		found := ofServer(byServer[server], scope, from, to, step)
+		for i := range h.Points.All {
+			h.Points.All[i].Beside(&found.All[i])
+		}
+	}
+	return h
+}
+
+// ofServer returns the points of one server. Those of the coarsest resolution that is fine enough
+// come first; finer ones fill its gaps.
+func ofServer(blocks []*Block, scope string, from, to, step int64) Points {
+	out := empty(from, step, int((to-from)/step))
+	all := Resolutions()
+	slices.SortFunc(all, func(x, y Resolution) int { return cmp.Compare(y.Step, x.Step) })
+	for _, r := range all {
+		if r.Step > step {
+			continue
+		}
+		found := empty(from, r.Step, int((to-from)/r.Step))
+		seen := false
+		for _, b := range blocks {
+			if b.resolution.ID == r.ID && b.scopes[scope] != nil {
+				seen = true
+				found.put(b, scope)
+			}
+		}
+		if !seen {
+			continue
+		}
+		for i, p := range found.Coarser(step).All {
+			if i < len(out.All) && out.All[i].Empty() {
+				out.All[i] = p
+			}
+		}
+	}
+	return out
+}
+
+// put adds the points of a block, which have the same step.
+func (p Points) put(b *Block, scope string) {
+	for i, codes := range b.scopes[scope] {
+		at := b.start + int64(i)*b.resolution.Step
+		if at >= p.Start && codes != (row{}) {
+			if n := (at - p.Start) / p.Step; n < int64(len(p.All)) {
+				p.All[n] = codes.point()
+			}
+		}
+	}
+}
+
+func empty(from, step int64, n int) Points {
+	all := make([]Point, n)
+	for i := range all {
+		all[i] = None()
+	}
+	return Points{Start: from, Step: step, All: all}
+}

@@ -1,0 +1,196 @@
+package series_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"ingot/internal/platform/series"
+)
+
+// noon is a time at which blocks of all resolutions begin.
+const noon = 1_700_006_400 / (900 * 192) * (900 * 192)
+
+// point returns a point with requests and memory.
+func point(requests, memory float64) *series.Point {
+	p := series.None()
+	p[series.Status2xx], p[series.Memory], p[series.P99] = requests, memory, 0.025
+	return &p
+}
+
+// near reports whether two values are the same as far as they are stored.
+func near(x, y float64) bool { return x == y || math.Abs(x-y) <= math.Abs(y)/256 }
+
+// TestBlock: what was added to a block is there after it was stored, and values keep three digits.
+func TestBlock(t *testing.T) {
+	t.Parallel()
+	for _, r := range series.Resolutions() {
+		b := series.NewBlock(r, noon)
+		for i := range int64(r.Points) {
+			b.Add("", noon+i*r.Step, point(float64(i), 123456789))
+			b.Add("web/0", noon+i*r.Step+1, point(0, 0.0123))
+		}
+		b.Add("", noon-1, point(1, 1))
+		b.Add("", noon+r.Span(), point(1, 1))
+		got, err := series.Decode(r, noon, b.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fmt.Sprint(got.Scopes()) != "[ web/0]" {
+			t.Errorf("scopes %q, want the app and web/0", got.Scopes())
+		}
+		for i, p := range got.Points("").All {
+			if !near(p[series.Status2xx], float64(i)) || !near(p[series.Memory], 123456789) || !near(p[series.P99], 0.025) ||
+				p.Has(series.CPU) {
+				t.Errorf("point %d of %ds is %v", i, r.Step, p)
+			}
+		}
+		if p := got.Points("web/0").All[3]; p[series.Status2xx] != 0 || !near(p[series.Memory], 0.0123) {
+			t.Errorf("point of web/0 is %v", p)
+		}
+	}
+}
+
+// TestBlockCombines: a point that comes twice, because the clock was set back or the server was
+// restarted, has both requests and the average memory.
+func TestBlockCombines(t *testing.T) {
+	t.Parallel()
+	b := series.NewBlock(series.Minutes, noon)
+	b.Add("", noon, point(3, 100))
+	b.Add("", noon+59, point(5, 300))
+	if p := b.Points("").All[0]; p[series.Status2xx] != 8 || p[series.Memory] != 200 || b.Missing("", noon+1) ||
+		!b.Missing("", noon+60) {
+		t.Errorf("point is %v, want 8 requests and 200 bytes", p)
+	}
+}
+
+// TestDecodeDamaged: bytes that are no block are an error, and never a panic.
+func TestDecodeDamaged(t *testing.T) {
+	t.Parallel()
+	b := series.NewBlock(series.Seconds, noon)
+	b.Add("", noon, point(3, 100))
+	data := b.Encode()
+	for cut := range len(data) - 1 {
+		if _, err := series.Decode(series.Seconds, noon, data[:cut]); err == nil {
+			t.Errorf("the first %d of %d bytes are a block", cut, len(data))
+		}
+	}
+	if _, err := series.Decode(series.Quarters, noon, data); err == nil {
+		t.Error("a block of 60 points is one of 192")
+	}
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
+	for range 2000 {
+		changed := append([]byte(nil), data...)
+		changed[random.IntN(len(changed))] ^= byte(1 + random.IntN(255))
+		_, _ = series.Decode(series.Seconds, noon, changed)
+	}
+}
+
+// TestBound: an app costs no more than the bound, whatever its tenants do: here all values are noise,
+// and it has as many scopes as fit.
+func TestBound(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
+	all := 0
+	for _, r := range series.Resolutions() {
+		b := series.NewBlock(r, noon)
+		for scope := range 1000 {
+			name := ""
+			if scope > 0 {
+				name = series.Scope("web", scope)
+			}
+			for i := range int64(r.Points) {
+				var p series.Point
+				for f := range p {
+					p[f] = math.Exp(random.Float64()*40 - 10)
+				}
+				b.Add(name, noon+i*r.Step, &p)
+			}
+			if scope > 64 {
+				break
+			}
+		}
+		data := b.Encode()
+		if len(data) > r.Bytes {
+			t.Errorf("a block of %ds has %d bytes, want at most %d", r.Step, len(data), r.Bytes)
+		}
+		got, err := series.Decode(r, noon, data)
+		if err != nil || got.Missing("", noon) {
+			t.Errorf("the app is missing in a block of %ds: %v", r.Step, err)
+		}
+		all += (int(r.Keep/r.Span()) + 2) * (r.Bytes + series.RowOverhead)
+	}
+	if all > series.Bound {
+		t.Errorf("all blocks of an app have %d bytes, want at most %d", all, series.Bound)
+	}
+	t.Logf("an app costs at most %d bytes", all)
+}
+
+// TestMerge: two servers' requests are added and their levels are not; points that are not stored yet
+// in the resolution come from a finer one; gaps stay gaps.
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	minutes, seconds, other := series.NewBlock(series.Minutes, noon), series.NewBlock(series.Seconds, noon+60),
+		series.NewBlock(series.Minutes, noon)
+	minutes.Add("", noon, point(6, 100))
+	for i := range int64(6) {
+		seconds.Add("", noon+60+10*i, point(1, 200))
+	}
+	other.Add("", noon, point(4, 90))
+	blocks := []series.Stored{
+		{Server: "a", Resolution: series.Minutes.ID, Start: noon, Data: minutes.Encode()},
+		{Server: "a", Resolution: series.Seconds.ID, Start: noon, Data: seconds.Encode()},
+		{Server: "b", Resolution: series.Minutes.ID, Start: noon, Data: other.Encode()},
+		{Server: "c", Resolution: series.Minutes.ID, Start: noon, Data: []byte("damaged")},
+	}
+	got := series.Merge(blocks, "", noon, noon+180, 60).Points
+	if len(got.All) != 3 {
+		t.Fatalf("%d points, want 3", len(got.All))
+	}
+	for i, want := range [][2]float64{{10, 100}, {6, 200}} {
+		if p := got.All[i]; !near(p[series.Status2xx], want[0]) || !near(p[series.Memory], want[1]) {
+			t.Errorf("point %d is %v, want %v", i, p, want)
+		}
+	}
+	if !got.All[2].Empty() {
+		t.Errorf("the last point is %v, want none", got.All[2])
+	}
+}
+
+// TestFill: after a server was killed, the points that it had not written are made of finer ones, and
+// the point of the moment has both parts.
+func TestFill(t *testing.T) {
+	t.Parallel()
+	seconds := series.NewBlock(series.Seconds, noon)
+	for i := range int64(9) {
+		seconds.Add("", noon+10*i, point(1, 200))
+	}
+	a := series.Addition{App: "app", Resolution: series.Minutes, Since: noon + 100,
+		Points: []series.Timed{{At: noon + 60, Point: *point(2, 200)}}}
+	data := a.Apply(noon, nil, []series.Stored{{Resolution: series.Seconds.ID, Start: noon, Data: seconds.Encode()}})
+	got, err := series.Decode(series.Minutes, noon, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := got.Points("").All
+	if all[0][series.Status2xx] != 6 || all[1][series.Status2xx] != 5 || !near(all[1][series.Memory], 200) {
+		t.Errorf("requests %v and %v, want 6 and 5", all[0][series.Status2xx], all[1][series.Status2xx])
+	}
+}
+
+// BenchmarkApply adds a minute to a block of an app with three instances.
+func BenchmarkApply(b *testing.B) {
+	var old []byte
+	for i := range b.N {
+		a := series.Addition{App: "app", Resolution: series.Seconds}
+		for s := range int64(6) {
+			for _, scope := range []string{"", "web", "web/0", "web/1", "web/2"} {
+				a.Points = append(a.Points, series.Timed{At: noon + int64(i%10)*60 + s*10, Scope: scope,
+					Point: *point(float64(i%50), 1e8+float64(i%1000)*1e5)})
+			}
+		}
+		old = a.Apply(noon, old, nil)
+	}
+	b.ReportMetric(float64(len(old)), "bytes")
+}
