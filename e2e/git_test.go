@@ -135,7 +135,8 @@ func TestGitPush(t *testing.T) {
 	version("7")
 
 	// The commit is deployed again after the app was deployed in another way.
-	client.ok(t, "push", "pushed", "-p", clone.dir, "-f", filepath.Join(clone.dir, "manifest.yml"), "--strategy", "rolling")
+	client.ok(t, "push", "pushed", "-p", clone.dir, "-f", filepath.Join(clone.dir, "manifest.yml"), "--strategy",
+		"rolling")
 	clone.git(t, "fetch", "-q", "origin")
 	contains(t, clone.git(t, "push", "origin", "HEAD"), "pushed is running.")
 }
@@ -148,7 +149,8 @@ func gitChanges(t *testing.T, g *gitFolder, version func(string)) {
 	version("2")
 	// A start that fails.
 	g.commit(t, map[string]string{"run.sh": "echo this one fails; exit 7\n"})
-	g.refused(t, []string{"this one fails", "[remote rejected] main -> main (the app does not start:"}, "push", "ingot", "main")
+	g.refused(t, []string{"this one fails", "[remote rejected] main -> main (the app does not start:"}, "push", "ingot",
+		"main")
 	version("2")
 	// A build that fails.
 	g.git(t, "reset", "-q", "--hard", "HEAD~1")
@@ -232,7 +234,8 @@ func gitTwice(t *testing.T, s *site, g *gitFolder) {
 		first, second = second, first
 	}
 	// The second may also come when the first is done: then there is nothing to do.
-	if first != "accepted" || second != "accepted" && !strings.Contains(second, "another push to this app is in progress") {
+	if first != "accepted" || second != "accepted" &&
+		!strings.Contains(second, "another push to this app is in progress") {
 		t.Errorf("two pushes: %s\n%s", first, second)
 	}
 	g.git(t, "fetch", "-q", "ingot")

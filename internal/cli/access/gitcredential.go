@@ -67,8 +67,8 @@ func gitCommands() []*core.Command {
 	return core.InGroup(core.GroupLogin,
 		core.Entry("git-credential", "ACTION", "Give git the access token (git credential helper)", core.NeedsLogin,
 			gitCredential, "get").
-			Explained("Git calls it with the action get when it pushes to or fetches from the API; see docs/git.md. Other hosts "+
-				"get nothing. The actions store and erase do nothing.").
+			Explained("Git calls it with the action get when it pushes to or fetches from the API; see docs/git.md. Other "+
+				"hosts get nothing. The actions store and erase do nothing.").
 			Also(`git config --global credential.https://api.example.com.helper '!ingot git-credential'`),
 	)
 }

@@ -111,46 +111,52 @@ type bounded struct {
 
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.left -= int64(len(p)); b.left < 0 {
-		return 0, fault.New(fault.TooLarge, "the repository with its history and the app's files are larger than the limit of "+
-			"%d MB: list files that the app does not need in a .cfignore file", b.limit>>20)
+		return 0, fault.New(fault.TooLarge, "the repository with its history and the app's files are larger than the limit "+
+			"of %d MB: list files that the app does not need in a .cfignore file", b.limit>>20)
 	}
 	return b.w.Write(p)
 }
 
 // zip writes the files of the app to a temporary file, which is removed already.
-func (p *push) zip(s *gitpack.Snapshot, folder string) (file *os.File, size int64, err error) {
+func (p *push) zip(s *gitpack.Snapshot, folder string) (*os.File, int64, error) {
 	var patterns []byte
 	for _, name := range pushignore.Files {
-		if patterns, err = s.Find(path.Join(folder, name), maxIgnore); err != nil {
+		found, err := s.Find(path.Join(folder, name), maxIgnore)
+		if err != nil {
 			return nil, 0, err
 		}
-		if patterns != nil {
+		if found != nil {
+			patterns = found
 			break
 		}
 	}
-	rules := pushignore.Parse(string(patterns))
-	if file, err = os.CreateTemp(p.Scratch, "git-"); err != nil {
+	file, err := os.CreateTemp(p.Scratch, "git-")
+	if err != nil {
 		return nil, 0, err
 	}
-	defer func() {
-		if err != nil {
-			_ = file.Close()
-		}
-	}()
-	if err := os.Remove(file.Name()); err != nil {
+	size, err := p.zipTo(file, s, folder, pushignore.Parse(string(patterns)))
+	if err != nil {
+		_ = file.Close()
 		return nil, 0, err
+	}
+	return file, size, nil
+}
+
+func (p *push) zipTo(file *os.File, s *gitpack.Snapshot, folder string, rules pushignore.Rules) (int64, error) {
+	if err := os.Remove(file.Name()); err != nil {
+		return 0, err
 	}
 	out := &bounded{file, p.MaxUpload - p.objects.Used(), p.MaxUpload}
 	n, err := s.Zip(out, folder, func(f gitpack.File) bool { return !rules.Exclude(f.Path, f.Mode.IsDir()) })
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	if n == 0 {
-		return nil, 0, fault.New(fault.Unprocessable, "the commit has no files to deploy%s", below(folder))
+		return 0, fault.New(fault.Unprocessable, "the commit has no files to deploy%s", below(folder))
 	}
-	size, err = file.Seek(0, io.SeekEnd)
+	size, err := file.Seek(0, io.SeekEnd)
 	p.terminal.say("%s, %.1f MB", plural.Count(n, "file"), float64(size)/1e6)
-	return file, size, err
+	return size, err
 }
 
 func below(folder string) string {

@@ -204,8 +204,8 @@ func TestRepository(t *testing.T) {
 			t.Fatal(err)
 		}
 		rest, err := io.ReadAll(s.pack)
-		if s.ref != want.ref || s.commit != want.commit || s.droplet != want.droplet || s.partial != c.partial || err != nil ||
-			bytes.HasPrefix(rest, []byte("PACK")) == c.partial {
+		if s.ref != want.ref || s.commit != want.commit || s.droplet != want.droplet || s.partial != c.partial ||
+			err != nil || bytes.HasPrefix(rest, []byte("PACK")) == c.partial {
 			t.Errorf("kept: %+v, %q, %v", s, rest, err)
 		}
 		if current := s.current(&platform.App{DropletGUID: "droplet"}); current == c.partial {
@@ -213,7 +213,8 @@ func TestRepository(t *testing.T) {
 		}
 		s.Close()
 	}
-	for _, bad := range []string{"", "x", "ingot-git 2\n\n", "ingot-git 1\na\nb\nc\nd\n\n", strings.Repeat("long\n", 2000)} {
+	for _, bad := range []string{"", "x", "ingot-git 2\n\n", "ingot-git 1\na\nb\nc\nd\n\n",
+		strings.Repeat("long\n", 2000)} {
 		f["app"] = bad
 		if s, err := a.repository(t.Context(), "app"); err != nil || s.ref != "" || s.pack != nil {
 			t.Errorf("%.20q: %+v, %v, want none", bad, s, err)

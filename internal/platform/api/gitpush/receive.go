@@ -186,7 +186,8 @@ func (p *push) choose() (chosen *command) {
 		case c.new.IsZero():
 			c.refused = "a branch that is deployed cannot be deleted: delete the app with ingot delete " + p.name
 		case branch != "" && c.ref != branch, branch == "" && name != "main" && name != "master":
-			c.refused = fmt.Sprintf("only the branch %s is deployed: deploy this one with git push ingot %s:%s", into, name, into)
+			c.refused = fmt.Sprintf("only the branch %s is deployed: deploy this one with git push ingot %s:%s", into, name,
+				into)
 		case chosen != nil:
 			c.refused = "only one branch is deployed at a time"
 		case !c.old.IsZero() && (!p.kept.current(p.app) || c.old != p.kept.commit):

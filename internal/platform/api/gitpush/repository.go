@@ -61,7 +61,7 @@ func (a *API) repository(ctx context.Context, appGUID string) (*stored, error) {
 		_ = file.Close()
 		a.Log.WarnContext(ctx, "the git repository of an app is damaged; the next push replaces it", "app", appGUID,
 			"error", err)
-		return &stored{}, nil
+		return &stored{}, nil //nolint:nilerr // it is a cache
 	}
 	return s, nil
 }
@@ -93,7 +93,8 @@ func (s *stored) readHeader() error {
 }
 
 // keep stores what was deployed. A pack that leaves no room for the next push is not kept.
-func (a *API) keep(ctx context.Context, appGUID string, s *stored, objects *gitpack.Objects, all *gitpack.Closure) error {
+func (a *API) keep(ctx context.Context, appGUID string, s *stored, objects *gitpack.Objects,
+	all *gitpack.Closure) error {
 	kept := "complete"
 	if 2*all.Bytes > a.MaxUpload {
 		kept = "partial"

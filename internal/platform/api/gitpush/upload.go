@@ -44,13 +44,14 @@ func (a *API) upload(w http.ResponseWriter, r *http.Request) error {
 	if len(q.wants) == 0 {
 		return nil
 	}
-	if _, err := w.Write(appendLine(nil, "NAK\n")); err != nil || !q.done {
-		return nil //nolint:nilerr // the client is gone
+	_, _ = w.Write(appendLine(nil, "NAK\n")) // a client that is gone gets nothing more
+	if !q.done {
+		return nil
 	}
 	out := bands{w: w, off: !q.bands}
 	if _, err := io.Copy(out, s.pack); err != nil {
 		a.Log.InfoContext(r.Context(), "a git repository was not sent to its end", "error", err)
-		return nil
+		return nil //nolint:nilerr // the client is gone
 	}
 	_ = out.end() // the client is gone
 	return nil

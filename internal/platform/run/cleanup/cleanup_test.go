@@ -146,7 +146,8 @@ func TestSweep(t *testing.T) {
 		return tx.Builds().Update(build)
 	})
 	cleaner.Sweep(t.Context())
-	if got, want := left(), []string{"kept-app", "kept-app", "kept-droplet", "kept-pack", "kept-package"}; !slices.Equal(got, want) {
+	if got, want := left(), []string{"kept-app", "kept-app", "kept-droplet", "kept-pack",
+		"kept-package"}; !slices.Equal(got, want) {
 		t.Errorf("after it %v are left, want %v", got, want)
 	}
 }

@@ -132,9 +132,6 @@ func (o *Objects) Close() {
 // Used returns how many bytes the temporary files have.
 func (o *Objects) Used() int64 { return *o.spill.used }
 
-// Len returns the number of objects.
-func (o *Objects) Len() int { return len(o.list) }
-
 // refused returns the error for a pack that cannot be used.
 func refused(format string, args ...any) error {
 	return fault.New(fault.Unprocessable, format, args...)

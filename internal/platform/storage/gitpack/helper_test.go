@@ -87,7 +87,8 @@ func (p *packer) commit(tree gitpack.Hash, parents ...gitpack.Hash) gitpack.Hash
 	for _, parent := range parents {
 		text += "parent " + parent.String() + "\n"
 	}
-	return p.add(commitType, text+"author A <a@b> 1700000000 +0000\ncommitter A <a@b> 1700000000 +0000\n\nsubject\n\nmore\n")
+	const by = "A <a@b> 1700000000 +0000\n"
+	return p.add(commitType, text+"author "+by+"committer "+by+"\nsubject\n\nmore\n")
 }
 
 // pack returns the pack, with a correct checksum.

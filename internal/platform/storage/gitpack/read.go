@@ -44,10 +44,10 @@ type reader struct {
 	deltas []pending
 	// starts are the objects of this pack by the start of their entry, and waiting the
 	// differences by what they wait for.
-	starts      map[int64]int32
-	onStart     map[int64][]int32
-	onHash      map[Hash][]int32
-	base, whole []byte // buffers
+	starts  map[int64]int32
+	onStart map[int64][]int32
+	onHash  map[Hash][]int32
+	base    []byte // a buffer
 }
 
 // Read adds the objects of a pack. Differences may be from objects of packs that were added
@@ -175,7 +175,7 @@ func (r *reader) entry() error {
 			return err
 		}
 		d.packedSize = r.at - d.packed
-		i := int32(len(r.deltas)) //nolint:gosec // limited
+		i := int32(len(r.deltas)) // limited
 		r.deltas = append(r.deltas, d)
 		if k == ofsDelta {
 			r.onStart[d.baseStart] = append(r.onStart[d.baseStart], i)
@@ -279,7 +279,7 @@ func (r *reader) add(start int64, o object) error {
 			return err
 		}
 	} else {
-		i = int32(len(r.list)) //nolint:gosec // limited
+		i = int32(len(r.list)) // limited
 		r.list = append(r.list, o)
 		r.index[o.hash] = i
 	}

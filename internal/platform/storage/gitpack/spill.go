@@ -1,7 +1,6 @@
 package gitpack
 
 import (
-	"errors"
 	"io"
 	"os"
 )
@@ -70,8 +69,8 @@ func (s *spill) content(o *object, buffer []byte) ([]byte, error) {
 	}
 	buffer = buffer[:o.size]
 	n, err := s.ReadAt(buffer, o.at)
-	if n == len(buffer) || errors.Is(err, io.EOF) && n == len(buffer) {
-		err = nil
+	if n == len(buffer) {
+		return buffer, nil // also at the end of the file
 	}
 	return buffer, err
 }

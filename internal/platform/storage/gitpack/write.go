@@ -18,7 +18,7 @@ func (o *Objects) WritePack(w io.Writer, c *Closure) error {
 	sum := sha1.New() //nolint:gosec // as above
 	buffered := bufio.NewWriterSize(w, 64<<10)
 	out := io.MultiWriter(buffered, sum)
-	header := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), uint32(len(c.objects))) //nolint:gosec // limited
+	header := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), uint32(len(c.objects)))
 	if _, err := out.Write(header); err != nil {
 		return err
 	}

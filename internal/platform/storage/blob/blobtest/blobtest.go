@@ -97,7 +97,7 @@ func putAndOpen(t *testing.T, s Subject) {
 		t.Errorf("of another kind, %v was opened, %v, want %s", b, err, fault.NotFound)
 	}
 	if got, want := s.Left(), []string{"buildcache/" + guid, "buildpacks/" + guid,
-		"packages/" + guid}; !slices.Equal(got, want) {
+		"packages/" + guid, "repositories/" + guid}; !slices.Equal(got, want) {
 		t.Errorf("stored are %v, want %v", got, want)
 	}
 
