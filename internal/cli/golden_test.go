@@ -250,6 +250,7 @@ var scenarios = []struct {
 	{"notifications-preferences", []string{"notifications", "preferences", "--unsubscribe", "sender/news"}},
 	{"passwd-unasked", []string{"passwd"}},
 	{"oauth-token", []string{"oauth-token"}},
+	{"git-credential", []string{"git-credential", "get"}},
 	{"push-droplet", []string{"push", "shop", "--no-manifest", "--droplet", "shop.tgz"}},
 	{"push-no-droplet", []string{"push", "shop", "--no-manifest", "--droplet", "mail.txt"}},
 	{"restart-app-instance", []string{"restart-app-instance", "shop", "0"}},

@@ -57,8 +57,8 @@ func checkBlobURL(s string, redirect bool) error {
 	return err
 }
 
-// CopyBlobs copies packages, droplets, buildpacks and build caches from one store
-// to another. A store is s3://BUCKET/PREFIX?PARAMETERS or file://DIR, where DIR is
+// CopyBlobs copies packages, droplets, buildpacks, build caches and git repositories from
+// one store to another. A store is s3://BUCKET/PREFIX?PARAMETERS or file://DIR, where DIR is
 // the folder blobs of a data directory. Done is called with a line of text after
 // each kind.
 func CopyBlobs(ctx context.Context, from, to string, log *slog.Logger, done func(string)) error {

@@ -114,7 +114,7 @@ func TestCopyBlobs(t *testing.T) {
 			func(line string) { lines = append(lines, line) }); err != nil {
 			t.Fatal(err)
 		}
-		if len(lines) != 4 || lines[1] != want {
+		if len(lines) != 5 || lines[1] != want {
 			t.Errorf("copied %q, want %q", lines, want)
 		}
 	}

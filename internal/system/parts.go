@@ -46,8 +46,8 @@ func schemas(dialect db.Dialect) []db.Migrations {
 	return all
 }
 
-// savedKinds are the kinds of blobs in a backup. Build caches and the pool of resources
-// are left out: builds and pushes fill them again.
+// savedKinds are the kinds of blobs in a backup. Build caches, git repositories and the pool
+// of resources are left out: builds and pushes fill them again.
 var savedKinds = []blob.Kind{blob.Packages, blob.Droplets, blob.Buildpacks}
 
 // containersDir contains the instances of the container engine.

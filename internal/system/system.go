@@ -495,12 +495,12 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 	ssh *gateway) *front.Routes {
 	c := s.config
 	verifier := a.Verifier(api.Audience, serviceapi.DashboardAudience)
+	blobs := uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign, Deltas: &r.deltas}
 	options := api.Options{
 		Store: r.store, Platform: r.platform, Services: r.Services, Directory: names, Runtime: r, Traffic: r.traffic,
-		Series:         r.recorder,
-		Blobs:          uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign, Deltas: &r.deltas},
-		InspectDroplet: staging.InspectUpload,
-		Verifier:       verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(),
+		Series: r.recorder, Blobs: blobs, Repositories: blobs,
+		InspectDroplet: staging.InspectUpload, Logs: r.logs,
+		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(),
 		SSHFingerprint:   ssh.Fingerprint(),
 		NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications), IdentityAuthority: r.identity.PEM(),
 		ConsolePath: console.Path,

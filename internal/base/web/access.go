@@ -14,6 +14,8 @@ type Access struct {
 	kind   accessKind
 	scopes []string
 	reason string
+	// password: the token may be the password of basic authentication.
+	password bool
 }
 
 type accessKind int
@@ -44,6 +46,13 @@ func Scope(scopes ...string) Access {
 // request.
 func Token(reason string) Access { return Access{kind: bearer, reason: reason} }
 
+// OrPassword also accepts the token as the password of basic authentication, with any user
+// name, for clients that have no other way to send it.
+func (a Access) OrPassword() Access {
+	a.password = true
+	return a
+}
+
 // BearerToken returns the token of the Authorization header. The scheme is
 // case-insensitive: cf sends "bearer", others "Bearer".
 func BearerToken(r *http.Request) (string, bool) {
@@ -61,6 +70,9 @@ func (a Access) decide(r *http.Request, v *token.Verifier) (*http.Request, error
 		return r, nil
 	case bearer:
 		raw, ok := BearerToken(r)
+		if !ok && a.password {
+			_, raw, ok = r.BasicAuth()
+		}
 		if !ok || v == nil {
 			return nil, fault.New(fault.Unauthenticated, "Authentication error").WithKind("unauthorized")
 		}

@@ -36,6 +36,8 @@ const (
 	FormatNetwork
 	// FormatRouting is the {"name","message"} of Cloud Foundry's routing API.
 	FormatRouting
+	// FormatGit is plain text, which git shows to its user.
+	FormatGit
 )
 
 // meaning is the response for an error code.
@@ -114,6 +116,13 @@ func WriteError(w http.ResponseWriter, r *http.Request, f Format, log *slog.Logg
 		h.Set("WWW-Authenticate", challenge(f, e))
 	}
 	h.Del("Content-Length")
+	if f == FormatGit {
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+		h.Set("X-Content-Type-Options", "nosniff")
+		w.WriteHeader(m.status)
+		_, _ = w.Write([]byte(strings.Join(e.Messages(), "\n") + "\n")) //nolint:gosec // plain text and nosniff
+		return
+	}
 	WriteJSON(w, m.status, body(f, m, e))
 }
 
@@ -218,6 +227,9 @@ func notificationsMessage(f Format, e *fault.Error) string {
 
 // challenge returns the WWW-Authenticate header (RFC 6750, RFC 7617).
 func challenge(f Format, e *fault.Error) string {
+	if f == FormatGit {
+		return `Basic realm="ingot"`
+	}
 	if f == FormatOAuth && e.Kind == "invalid_client" {
 		return `Basic realm="oauth"`
 	}

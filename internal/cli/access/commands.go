@@ -10,6 +10,6 @@ import (
 func Commands() []*core.Command {
 	return slices.Concat(
 		loginCommands(), contextCommands(), usersCommands(), orgsCommands(), placeCommands(), rolesCommands(),
-		quotaCommands(), segmentCommands(), clientCommands(), curlCommands(),
+		quotaCommands(), segmentCommands(), clientCommands(), curlCommands(), gitCommands(),
 	)
 }

@@ -4,6 +4,5 @@
 //
 // It must not import anything of this module.
 //
-// Imports: github.com/klauspost/compress/flate,
-// github.com/sabhiram/go-gitignore.
+// Imports: base/pushignore, github.com/klauspost/compress/flate.
 package bits

@@ -12,11 +12,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
 
-	ignore "github.com/sabhiram/go-gitignore"
+	"ingot/internal/base/pushignore"
 )
 
 // File is a file, a folder or a symbolic link to upload.
@@ -34,18 +33,12 @@ type File struct {
 	summed   time.Time // when its checksums were computed
 }
 
-// neverPushed are patterns that are always excluded: they come last, so that no !pattern includes
-// them.
-var neverPushed = []string{".cfignore", ".DS_Store", ".git", ".gitignore", ".hg", ".svn", "_darcs", "manifest.yml",
-	"manifest.yaml"}
-
 // Scan returns the files below a folder, sorted by name.
 func Scan(ctx context.Context, dir string) ([]File, error) {
-	own, err := os.ReadFile(filepath.Join(dir, ".cfignore"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	ignored, err := rules(dir)
+	if err != nil {
 		return nil, err
 	}
-	ignored := ignore.CompileIgnoreLines(append(strings.Split(string(own), "\n"), neverPushed...)...)
 	var files []File
 	err = filepath.WalkDir(dir, func(full string, d fs.DirEntry, err error) error {
 		rel, relErr := filepath.Rel(dir, full)
@@ -63,7 +56,7 @@ func Scan(ctx context.Context, dir string) ([]File, error) {
 		if d.IsDir() && d.Name() == ".git" {
 			return fs.SkipDir // it can be huge
 		}
-		if ignored.MatchesPath(rel) || d.IsDir() && ignored.MatchesPath(rel+"/") {
+		if ignored.Exclude(rel, d.IsDir()) {
 			return nil // a !pattern may include something in the folder
 		}
 		f, keep, err := describe(rel, full, d)
@@ -81,6 +74,20 @@ func Scan(ctx context.Context, dir string) ([]File, error) {
 		return nil, fmt.Errorf("the files of the app: %w", err)
 	}
 	return files, nil
+}
+
+// rules reads the file that says what is not pushed.
+func rules(dir string) (pushignore.Rules, error) {
+	for _, name := range pushignore.Files {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err == nil {
+			return pushignore.Parse(string(text)), nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return pushignore.Rules{}, err
+		}
+	}
+	return pushignore.Parse(""), nil
 }
 
 func describe(rel, full string, d fs.DirEntry) (File, bool, error) {

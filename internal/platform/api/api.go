@@ -13,11 +13,13 @@ import (
 	"ingot/internal/platform/api/admin"
 	"ingot/internal/platform/api/apps"
 	"ingot/internal/platform/api/builds"
+	"ingot/internal/platform/api/gitpush"
 	"ingot/internal/platform/api/orgs"
 	"ingot/internal/platform/api/rest"
 	"ingot/internal/platform/api/routes"
 	serviceapi "ingot/internal/platform/api/services"
 	v2 "ingot/internal/platform/api/v2"
+	"ingot/internal/platform/logs"
 	"ingot/internal/platform/services"
 )
 
@@ -38,8 +40,12 @@ type Options struct {
 	Traffic   apps.Traffic // nil means that requests are not counted
 	Series    apps.Series  // nil means that nothing is recorded
 	Blobs     builds.Blobs
-	Verifier  *token.Verifier
-	Log       *slog.Logger
+	// Repositories keeps what was pushed with git, and Logs has what is shown then; nil means that
+	// git cannot push.
+	Repositories gitpush.Repositories
+	Logs         logs.Store
+	Verifier     *token.Verifier
+	Log          *slog.Logger
 	// InspectDroplet reads the metadata of an uploaded droplet. A *fault.Error means
 	// that it could not run.
 	InspectDroplet func(ctx context.Context, r io.Reader) (*platform.Droplet, error)
@@ -102,13 +108,20 @@ func (a *API) Routes(m *web.Mux) {
 	(&admin.API{Server: server}).Routes(g)
 	(&orgs.API{Server: server, Directory: o.Directory}).Routes(g)
 	edge.Routes(g)
-	(&apps.API{
+	running := &apps.API{
 		Server: server, Runtime: o.Runtime, Traffic: o.Traffic, Series: o.Series, SSH: o.SSHAddress != "",
-	}).Routes(g)
+	}
+	running.Routes(g)
 	(&builds.API{
 		Server: server, Blobs: o.Blobs, InspectDroplet: o.InspectDroplet, Scratch: o.Scratch, MaxUpload: o.MaxUpload,
 	}).Routes(g)
 	(&serviceapi.API{Server: server}).Routes(g)
+	if o.Repositories != nil {
+		(&gitpush.API{
+			Server: server, Apps: running, Blobs: o.Blobs, Repositories: o.Repositories, Logs: o.Logs, Scratch: o.Scratch,
+			MaxUpload: o.MaxUpload,
+		}).Routes(m.Group("git", web.FormatGit, o.Verifier).Limited(o.Limiter))
+	}
 
 	old := m.Group("v2", web.FormatV2, o.Verifier).Limited(o.Limiter)
 	(&v2.API{Server: server, Runtime: o.Runtime}).Routes(old)

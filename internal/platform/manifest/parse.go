@@ -32,6 +32,15 @@ const HashRouting Rule = 1
 // Parse parses and validates a manifest. The error lists every problem with its app
 // and key.
 func Parse(text []byte, allowed ...Rule) (*Manifest, error) {
+	list, err := applications(text)
+	if err != nil {
+		return nil, err
+	}
+	return parseApps(list, allowed)
+}
+
+// applications returns the entries of a manifest.
+func applications(text []byte) ([]any, error) {
 	if len(text) > MaxBytes {
 		return nil, fault.New(fault.TooLarge, "The manifest is larger than %d bytes", MaxBytes)
 	}
@@ -55,6 +64,10 @@ func Parse(text []byte, allowed ...Rule) (*Manifest, error) {
 	if !ok || len(list) == 0 {
 		return nil, fault.Invalid("Cannot parse manifest with no 'applications' field.")
 	}
+	return list, nil
+}
+
+func parseApps(list []any, allowed []Rule) (*Manifest, error) {
 	m := &Manifest{}
 	var problems []string
 	for i, entry := range list {

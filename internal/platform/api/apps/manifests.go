@@ -32,21 +32,29 @@ func (a *API) readManifest(r *http.Request) (*manifest.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
+	rules, err := a.ManifestRules(r)
+	if err != nil {
+		return nil, err
+	}
+	return manifest.Parse(text, rules...)
+}
+
+// ManifestRules returns what manifests may contain only while features are enabled.
+func (a *API) ManifestRules(r *http.Request) (rules []manifest.Rule, err error) {
 	hash, err := rest.View(a.Server, r, func(req *rest.Request) (bool, error) {
 		return rest.FlagOn(req.Tx, rest.FlagHashRouting)
 	})
 	if err != nil {
 		return nil, err
 	}
-	var rules []manifest.Rule
 	if hash {
 		rules = append(rules, manifest.HashRouting)
 	}
-	return manifest.Parse(text, rules...)
+	return rules, nil
 }
 
-func (a *API) applier(req *rest.Request) (*manifest.Applier, error) {
-	space, err := req.Space(platform.Develop)
+func (a *API) applier(req *rest.Request, in SpaceOf) (*manifest.Applier, error) {
+	space, err := in(req)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +88,7 @@ func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 	for _, app := range m.Apps {
 		job.Warnings = append(job.Warnings, app.Warnings...)
 	}
-	pending, warnings, failed := a.applyAll(r, m)
+	pending, warnings, failed := a.ApplyManifest(r, rest.SpaceFor(platform.Develop), m)
 	job.Warnings = append(job.Warnings, warnings...)
 	var refused *refusedApp
 	if errors.As(failed, &refused) {
@@ -116,14 +124,18 @@ type refusedApp struct{ error }
 // Unwrap lets a transaction recognize errors after which it is retried.
 func (e *refusedApp) Unwrap() error { return e.error }
 
-// applyAll creates and changes all apps of a manifest in one transaction, so that an
+// SpaceOf returns a space if the caller may develop apps there.
+type SpaceOf func(*rest.Request) (*platform.Space, error)
+
+// ApplyManifest creates and changes all apps of a manifest in one transaction, so that an
 // error in one changes none. It returns the jobs that complete the bindings, and
 // warnings for the user.
-func (a *API) applyAll(r *http.Request, m *manifest.Manifest) (pending []services.Child, warnings []string, err error) {
+func (a *API) ApplyManifest(r *http.Request, in SpaceOf, m *manifest.Manifest) (pending []services.Child,
+	warnings []string, err error) {
 	err = a.Store.Update(r.Context(), func(tx platform.Tx) error {
 		pending, warnings = nil, nil // the transaction may be retried
 		req := rest.NewRequest(tx, r)
-		applier, err := a.applier(req)
+		applier, err := a.applier(req, in)
 		if err != nil {
 			return &refusedApp{err}
 		}

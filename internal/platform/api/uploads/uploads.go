@@ -166,6 +166,17 @@ func (b Blobs) clear(ctx context.Context, key string) error {
 	return err
 }
 
+// OpenRepository implements gitpush.Repositories.
+func (b Blobs) OpenRepository(ctx context.Context, appGUID string) (io.ReadCloser, error) {
+	return b.Store.Open(ctx, blob.Repositories, strings.ToLower(appGUID))
+}
+
+// PutRepository implements gitpush.Repositories.
+func (b Blobs) PutRepository(ctx context.Context, appGUID string, r io.Reader) error {
+	_, err := b.Store.Put(ctx, blob.Repositories, strings.ToLower(appGUID), r, blob.PutOptions{})
+	return err
+}
+
 // Match returns those of resources whose content is in the pool.
 func (b Blobs) Match(ctx context.Context, pool string, resources []builds.Resource) ([]builds.Resource, error) {
 	asked := make([]blob.Resource, 0, len(resources))

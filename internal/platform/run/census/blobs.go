@@ -46,7 +46,8 @@ func (s *Blobs) Service(bucket bool) background.Service {
 
 func (s *Blobs) count(ctx context.Context) {
 	bytes, blobs := map[blob.Kind]int64{}, map[blob.Kind]int{}
-	for _, kind := range []blob.Kind{blob.Packages, blob.Droplets, blob.Buildpacks, blob.BuildCache, blob.Resources} {
+	for _, kind := range []blob.Kind{blob.Packages, blob.Droplets, blob.Buildpacks, blob.BuildCache, blob.Resources,
+		blob.Repositories} {
 		bytes[kind], blobs[kind] = 0, 0
 		for item, err := range s.Store.List(ctx, kind) {
 			if err != nil {

@@ -93,7 +93,7 @@ func New(c Config) *Cleaner {
 // Periodic returns the service that runs Sweep from time to time.
 func (c *Cleaner) Periodic() background.Service { return background.Every(interval, c.Sweep) }
 
-// Sweep removes blobs of packages, droplets, buildpacks and build caches,
+// Sweep removes blobs of packages, droplets, buildpacks, build caches and git repositories,
 // unpacked droplets, logs of deleted apps, old jobs and usage events. A failure is logged, and the next
 // call tries again.
 func (c *Cleaner) Sweep(ctx context.Context) {
@@ -150,7 +150,8 @@ func (c *Cleaner) sweepBlobs(ctx context.Context) error {
 		{blob.Packages, began, keptPackage},
 		{blob.Droplets, cutoff, keptDroplet},
 		{blob.Buildpacks, began, func(tx platform.Tx, guid string) error { _, err := tx.Buildpacks().Get(guid); return err }},
-		{blob.BuildCache, cutoff, func(tx platform.Tx, app string) error { _, err := tx.Apps().Get(app); return err }},
+		{blob.BuildCache, cutoff, keptApp},
+		{blob.Repositories, began, keptApp},
 	} {
 		unused := func(keys []string) (gone []string, err error) {
 			err = c.Store.View(ctx, func(tx platform.Tx) error {
@@ -176,6 +177,11 @@ func (c *Cleaner) sweepBlobs(ctx context.Context) error {
 
 // errExpired means that a row exists and its blob is not kept.
 var errExpired = fault.New(fault.NotFound, "expired")
+
+func keptApp(tx platform.Tx, guid string) error {
+	_, err := tx.Apps().Get(guid)
+	return err
+}
 
 func keptPackage(tx platform.Tx, guid string) error {
 	pkg, err := tx.Packages().Get(guid)

@@ -59,6 +59,7 @@ func TestSweep(t *testing.T) {
 		blob.Packages: {"kept-package", "gone-package", "old-package"}, blob.Droplets: {"kept-droplet", "gone-droplet",
 			"old-droplet"},
 		blob.Buildpacks: {"kept-pack", "gone-pack"}, blob.BuildCache: {"kept-app", "gone-app"},
+		blob.Repositories: {"kept-app", "gone-app"},
 	}
 	for kind, keys := range stored {
 		for _, key := range keys {
@@ -130,8 +131,8 @@ func TestSweep(t *testing.T) {
 		return all
 	}
 	cleaner.Sweep(t.Context())
-	if got, want := left(), []string{"gone-app", "gone-droplet", "kept-app", "kept-droplet", "kept-pack", "kept-package",
-		"old-droplet"}; !slices.Equal(got, want) {
+	if got, want := left(), []string{"gone-app", "gone-droplet", "kept-app", "kept-app", "kept-droplet", "kept-pack",
+		"kept-package", "old-droplet"}; !slices.Equal(got, want) {
 		t.Errorf("during a build %v are left, want %v", got, want)
 	}
 	if want := []string{"droplet-1", "builder-3", "image-sha256:1"}; !slices.Equal(k.keys, want) {
@@ -145,7 +146,8 @@ func TestSweep(t *testing.T) {
 		return tx.Builds().Update(build)
 	})
 	cleaner.Sweep(t.Context())
-	if got, want := left(), []string{"kept-app", "kept-droplet", "kept-pack", "kept-package"}; !slices.Equal(got, want) {
+	if got, want := left(), []string{"kept-app", "kept-app", "kept-droplet", "kept-pack",
+		"kept-package"}; !slices.Equal(got, want) {
 		t.Errorf("after it %v are left, want %v", got, want)
 	}
 }

@@ -23,15 +23,17 @@ const (
 	Buildpacks
 	BuildCache
 	Resources
+	Repositories
 )
 
 // kinds gives each its folder, and its name in messages.
 var kinds = map[Kind]struct{ dir, noun string }{
-	Packages:   {"packages", "package"},
-	Droplets:   {"droplets", "droplet"},
-	Buildpacks: {"buildpacks", "buildpack"},
-	BuildCache: {"buildcache", "build cache"},
-	Resources:  {"resources", "file"},
+	Packages:     {"packages", "package"},
+	Droplets:     {"droplets", "droplet"},
+	Buildpacks:   {"buildpacks", "buildpack"},
+	BuildCache:   {"buildcache", "build cache"},
+	Resources:    {"resources", "file"},
+	Repositories: {"repositories", "repository"},
 }
 
 func (k Kind) String() string {

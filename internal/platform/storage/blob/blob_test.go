@@ -178,7 +178,7 @@ func TestKindString(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[blob.Kind]string{
 		blob.Packages: "package", blob.Droplets: "droplet", blob.Buildpacks: "buildpack",
-		blob.BuildCache: "build cache", blob.Resources: "file", 0: "blob of kind 0",
+		blob.BuildCache: "build cache", blob.Resources: "file", blob.Repositories: "repository", 0: "blob of kind 0",
 	} {
 		if got := kind.String(); got != want {
 			t.Errorf("%d: %q, want %q", int(kind), got, want)

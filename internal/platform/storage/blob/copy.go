@@ -24,7 +24,7 @@ const copyWorkers = 4
 // original. After an error, or for blobs that came meanwhile, it can be called
 // again. Done is called after each kind.
 func Copy(ctx context.Context, from, to Store, done func(Kind, Copied)) error {
-	for _, kind := range []Kind{Packages, Droplets, Buildpacks, BuildCache} {
+	for _, kind := range []Kind{Packages, Droplets, Buildpacks, BuildCache, Repositories} {
 		var keys []string
 		for item, err := range from.List(ctx, kind) {
 			if err != nil {

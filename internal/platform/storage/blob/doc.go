@@ -1,5 +1,5 @@
-// Package blob stores large files: packages, droplets, buildpacks, build caches, and
-// the pool of files that clients need not upload again. A Store is a directory,
+// Package blob stores large files: packages, droplets, buildpacks, build caches, git
+// repositories, and the pool of files that clients need not upload again. A Store is a directory,
 // Files, or a bucket, package s3; package blobtest is the specification of both.
 //
 // # Files

@@ -67,7 +67,7 @@ func open(dir string, limits PoolLimits) (*Files, error) {
 	s := &Files{dir: dir, limits: limits.WithDefaults()}
 	s.create = func() (tempFile, error) { return os.CreateTemp(filepath.Join(dir, tempDir), "put-") }
 	s.pool = bound{files: s, limit: s.limits.Size, kinds: []Kind{Resources}}
-	s.cache = bound{files: s, kinds: []Kind{Packages, Droplets, Buildpacks, BuildCache, Resources}}
+	s.cache = bound{files: s, kinds: []Kind{Packages, Droplets, Buildpacks, BuildCache, Resources, Repositories}}
 	for _, kind := range kinds {
 		if err := os.MkdirAll(filepath.Join(dir, kind.dir), 0o700); err != nil {
 			return nil, err

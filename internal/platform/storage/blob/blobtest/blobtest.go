@@ -78,7 +78,7 @@ func infoOf(content string) blob.Info {
 }
 
 func putAndOpen(t *testing.T, s Subject) {
-	for _, kind := range []blob.Kind{blob.Packages, blob.Droplets, blob.Buildpacks, blob.BuildCache} {
+	for _, kind := range []blob.Kind{blob.Packages, blob.Droplets, blob.Buildpacks, blob.BuildCache, blob.Repositories} {
 		for _, content := range []string{"hello", "", "another", strings.Repeat("0123456789", 100_000)} {
 			want := infoOf(content)
 			if info := put(t, s, kind, guid, content); info != want {
@@ -97,7 +97,7 @@ func putAndOpen(t *testing.T, s Subject) {
 		t.Errorf("of another kind, %v was opened, %v, want %s", b, err, fault.NotFound)
 	}
 	if got, want := s.Left(), []string{"buildcache/" + guid, "buildpacks/" + guid,
-		"packages/" + guid}; !slices.Equal(got, want) {
+		"packages/" + guid, "repositories/" + guid}; !slices.Equal(got, want) {
 		t.Errorf("stored are %v, want %v", got, want)
 	}
 
@@ -373,7 +373,7 @@ func anotherServer(t *testing.T, s Subject) {
 	put(t, s, blob.Buildpacks, "a", "one")
 	put(t, s, blob.BuildCache, "a", "one")
 	for _, content := range []string{"one", "two", "three"} {
-		for _, kind := range []blob.Kind{blob.Buildpacks, blob.BuildCache} {
+		for _, kind := range []blob.Kind{blob.Buildpacks, blob.BuildCache, blob.Repositories} {
 			put(t, s, kind, "a", content)
 			if got := get(t, other, kind, "a"); got != content {
 				t.Errorf("the other got %q, want %q", got, content)

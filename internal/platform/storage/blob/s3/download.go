@@ -19,7 +19,9 @@ type flight struct {
 }
 
 // changes reports whether blobs of a kind are replaced.
-func changes(kind blob.Kind) bool { return kind == blob.Buildpacks || kind == blob.BuildCache }
+func changes(kind blob.Kind) bool {
+	return kind == blob.Buildpacks || kind == blob.BuildCache || kind == blob.Repositories
+}
 
 // Open implements blob.Store, through the cache.
 func (s *Store) Open(ctx context.Context, kind blob.Kind, key string) (*blob.Blob, error) {

@@ -1,0 +1,200 @@
+package gitpush
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"ingot/internal/base/background"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/platform/api/rest"
+	"ingot/internal/platform/storage/gitpack"
+)
+
+// maxCommands limits the references that a push may change.
+const maxCommands = 1000
+
+// longestReason limits the reason of a refusal, which git shows in one line.
+const longestReason = 600
+
+// command is the change of a reference.
+type command struct {
+	old, new gitpack.Hash
+	ref      string
+	refused  string // why it is
+}
+
+// push is a push in progress.
+type push struct {
+	*API
+	*target
+	r        *http.Request // with a context that outlives the client
+	commands []*command
+	shallow  bool // the client has only a part of the history
+	kept     *stored
+	objects  *gitpack.Objects
+	terminal *terminal
+}
+
+// receive handles a push: all of its data, then the deployment, whose output is the response.
+func (a *API) receive(w http.ResponseWriter, r *http.Request) error {
+	t, err := a.mayPush(r)
+	if err != nil {
+		return err
+	}
+	if r.Header.Get("Content-Encoding") != "" {
+		return fault.New(fault.UnsupportedMedia, "The data of a push cannot be compressed as a whole")
+	}
+	p := &push{API: a, target: t}
+	capabilities, err := p.readCommands(r.Body)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/x-"+receivePack+"-result")
+	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("X-Accel-Buffering", "no")
+	if len(p.commands) == 0 {
+		return nil // git asks first whether a large push would be accepted
+	}
+	p.terminal = newTerminal(w, !slices.Contains(capabilities, "side-band-64k"))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	defer cancel()
+	stop := background.OnDone(web.Closing(r.Context()), "git push", cancel)
+	defer stop()
+	p.r = r.WithContext(ctx)
+	p.run(r.Body)
+	p.terminal.finish(p.report())
+	return nil
+}
+
+// readCommands reads what a push changes, and returns the client's capabilities.
+func (p *push) readCommands(r io.Reader) (capabilities []string, err error) {
+	for {
+		line, flush, err := readLine(r)
+		if err != nil {
+			return nil, errProtocol
+		}
+		if flush {
+			return capabilities, nil
+		}
+		text, more, first := strings.Cut(string(line), "\x00")
+		if first {
+			capabilities = strings.Fields(more)
+		}
+		if strings.HasPrefix(text, "shallow ") {
+			p.shallow = true
+			continue
+		}
+		fields := strings.SplitN(text, " ", 3)
+		if len(fields) != 3 || len(p.commands) >= maxCommands {
+			return nil, errProtocol
+		}
+		from, known := gitpack.ParseHash(fields[0])
+		to, valid := gitpack.ParseHash(fields[1])
+		if !known || !valid {
+			return nil, errProtocol
+		}
+		p.commands = append(p.commands, &command{old: from, new: to, ref: fields[2]})
+	}
+}
+
+// report is the result of every reference.
+func (p *push) report() []byte {
+	out := appendLine(nil, "unpack ok\n")
+	for _, c := range p.commands {
+		line := "ok " + c.ref
+		if c.refused != "" {
+			line = "ng " + c.ref + " " + oneLine(c.refused, longestReason)
+		}
+		out = appendLine(out, line+"\n")
+	}
+	return append(out, flushLine...)
+}
+
+// run does the push, and sets why references are refused.
+func (p *push) run(body io.Reader) {
+	// git shows the answer only after it has sent everything.
+	defer func() { _, _ = io.Copy(io.Discard, body) }()
+	if p.shallow {
+		p.refuse(fault.New(fault.Unprocessable,
+			"a shallow clone cannot be pushed, because it has only a part of the history: run git fetch --unshallow first"))
+		return
+	}
+	kept, err := p.repository(p.r.Context(), p.guid())
+	if err != nil {
+		p.refuse(err)
+		return
+	}
+	defer kept.Close()
+	p.kept = kept
+	c := p.choose()
+	if c == nil {
+		return
+	}
+	leave, err := p.slots.enter(rest.CallerOf(p.r).GUID, p.org.GUID, p.space.GUID+"/"+p.name)
+	if err == nil {
+		defer leave()
+		err = background.Do("git push", func() error { return p.deploy(c, body) })
+	}
+	if err != nil {
+		_, _ = io.Copy(io.Discard, body)
+		c.refused = p.explain(err)
+	}
+}
+
+// refuse refuses everything for the same reason.
+func (p *push) refuse(err error) {
+	text := p.explain(err)
+	for _, c := range p.commands {
+		c.refused = text
+	}
+}
+
+// explain returns what the user may see of an error.
+func (p *push) explain(err error) string {
+	var missing *gitpack.MissingError
+	switch {
+	case errors.As(err, &missing):
+		return missing.Error() + ": push again"
+	case p.r.Context().Err() != nil:
+		return "the server is being stopped: push again"
+	}
+	return strings.Join(web.Explain(p.r.Context(), p.Log, err).Messages(), "; ")
+}
+
+const heads = "refs/heads/"
+
+// choose returns the command that is to be deployed, and refuses the others.
+func (p *push) choose() (chosen *command) {
+	branch := p.kept.ref
+	for _, c := range p.commands {
+		name, isBranch := strings.CutPrefix(c.ref, heads)
+		into := strings.TrimPrefix(branch, heads)
+		if into == "" {
+			into = "main"
+		}
+		switch {
+		case strings.HasPrefix(c.ref, "refs/tags/"):
+			c.refused = "tags are not deployed: push the branch " + into
+		case !isBranch:
+			c.refused = "only branches are deployed"
+		case c.new.IsZero():
+			c.refused = "a branch that is deployed cannot be deleted: delete the app with ingot delete " + p.name
+		case branch != "" && c.ref != branch, branch == "" && name != "main" && name != "master":
+			c.refused = fmt.Sprintf("only the branch %s is deployed: deploy this one with git push ingot %s:%s", into, name,
+				into)
+		case chosen != nil:
+			c.refused = "only one branch is deployed at a time"
+		case !c.old.IsZero() && (!p.kept.current(p.app) || c.old != p.kept.commit):
+			c.refused = "the app was deployed by someone else in the meantime: push again"
+		default:
+			chosen = c
+		}
+	}
+	return chosen
+}

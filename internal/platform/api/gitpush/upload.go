@@ -1,0 +1,100 @@
+package gitpush
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"ingot/internal/base/fault"
+)
+
+// maxWants limits the lines of a request to fetch.
+const maxWants = 10_000
+
+// upload sends the whole repository: what the client has already is not looked for.
+func (a *API) upload(w http.ResponseWriter, r *http.Request) error {
+	s, err := a.fetchable(r)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	body := io.Reader(r.Body)
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		z, err := gzip.NewReader(r.Body)
+		if err != nil {
+			return errProtocol
+		}
+		body = io.LimitReader(z, 4<<20)
+	}
+	q, err := readWants(body)
+	if err != nil {
+		return err
+	}
+	for _, want := range q.wants {
+		if want != s.commit.String() || s.partial {
+			return fault.New(fault.NotFound, "The repository does not have the commit %s", oneLine(want, 40))
+		}
+	}
+	w.Header().Set("Content-Type", "application/x-"+uploadPack+"-result")
+	w.Header().Set("Cache-Control", "no-cache")
+	if len(q.wants) == 0 {
+		return nil
+	}
+	_, _ = w.Write(appendLine(nil, "NAK\n")) // a client that is gone gets nothing more
+	if !q.done {
+		return nil
+	}
+	out := bands{w: w, off: !q.bands}
+	if _, err := io.Copy(out, s.pack); err != nil {
+		a.Log.InfoContext(r.Context(), "a git repository was not sent to its end", "error", err)
+		return nil //nolint:nilerr // the client is gone
+	}
+	_ = out.end() // the client is gone
+	return nil
+}
+
+// wants is a request to fetch.
+type wants struct {
+	wants       []string
+	bands, done bool
+}
+
+func readWants(r io.Reader) (q wants, err error) {
+	for range maxWants {
+		line, flush, err := readLine(r)
+		if errors.Is(err, io.EOF) {
+			return q, nil
+		}
+		if err != nil {
+			return q, err
+		}
+		if flush {
+			continue
+		}
+		key, rest, _ := bytes.Cut(line, []byte(" "))
+		switch string(key) {
+		case "want":
+			fields := strings.Fields(string(rest))
+			if len(fields) == 0 {
+				return q, errProtocol
+			}
+			if len(q.wants) == 0 {
+				q.bands = slices.Contains(fields[1:], "side-band-64k")
+			}
+			q.wants = append(q.wants, fields[0])
+		case "have":
+		case "done":
+			q.done = true
+			return q, nil
+		case "shallow", "deepen":
+			return q, fault.New(fault.Unprocessable, "A part of the history cannot be fetched: use git clone without --depth")
+		default:
+			return q, errProtocol
+		}
+	}
+	return q, errProtocol
+}
