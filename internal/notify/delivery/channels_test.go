@@ -141,7 +141,8 @@ func TestKillWhileStoring(t *testing.T) {
 					testkit.Must(t, d.Close()) // it belongs to one process
 				}
 				cmd := v.spawn(t)
-				time.Sleep(time.Duration(rand.IntN(400)) * time.Millisecond) // any moment will do
+				moment := time.Duration(rand.IntN(400)) * time.Millisecond
+				time.Sleep(moment) //nolint:forbidigo // the kill comes at any moment; nothing is waited for
 				testkit.Must(t, cmd.Process.Kill())
 				cmd.Wait() //nolint:errcheck // it was killed
 				if !store.Shared() {

@@ -312,7 +312,7 @@ func TestInboxEvents(t *testing.T) {
 			server.StartTLS()
 			t.Cleanup(server.Close)
 			connect := func(last string) *bufio.Scanner {
-				r, _ := http.NewRequestWithContext(t.Context(), "GET", server.URL+"/inbox/events", nil)
+				r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/inbox/events", nil)
 				r.Header.Set("Authorization", "Bearer "+u)
 				if last != "" {
 					r.Header.Set("Last-Event-ID", last)
@@ -322,7 +322,7 @@ func TestInboxEvents(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { a.Body.Close() })
-				if a.StatusCode != 200 || a.Proto != protocol ||
+				if a.StatusCode != http.StatusOK || a.Proto != protocol ||
 					!strings.HasPrefix(a.Header.Get("Content-Type"), "text/event-stream") {
 					t.Fatalf("%s %s %v", a.Status, a.Proto, a.Header)
 				}

@@ -160,7 +160,8 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, of notify.Owner, exp
 		conn, buffered, err := http.NewResponseController(w).Hijack()
 		if err == nil {
 			header.Set("Connection", "close")
-			return h.hijacked(s, conn, buffered.Reader.Buffered() > 0, header)
+			h.hijacked(s, conn, buffered.Reader.Buffered() > 0, header)
+			return nil
 		}
 		if !errors.Is(err, http.ErrNotSupported) {
 			h.remove(s)
@@ -171,7 +172,7 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, of notify.Owner, exp
 }
 
 // hijacked uses the connection itself.
-func (h *Hub) hijacked(s *stream, conn net.Conn, more bool, header http.Header) error {
+func (h *Hub) hijacked(s *stream, conn net.Conn, more bool, header http.Header) {
 	var head bytes.Buffer
 	head.WriteString("HTTP/1.1 200 OK\r\n")
 	_ = header.Write(&head)
@@ -181,7 +182,7 @@ func (h *Hub) hijacked(s *stream, conn net.Conn, more bool, header http.Header) 
 	if more || to.write(head.Bytes()) != nil {
 		_ = conn.Close()
 		h.remove(s)
-		return nil
+		return
 	}
 	s.mu.Lock()
 	closed := s.closed
@@ -189,10 +190,9 @@ func (h *Hub) hijacked(s *stream, conn net.Conn, more bool, header http.Header) 
 	s.mu.Unlock()
 	if closed { // the hub was stopped meanwhile
 		_ = conn.Close()
-		return nil
+		return
 	}
 	h.changed(s.of)
-	return nil
 }
 
 // connSink is a connection that was taken from net/http. It keeps nothing else of the request.
