@@ -431,6 +431,12 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 	case "GET /notify/missing_variants":
 		return 200, object{"locales": []any{"de", "fr"}, "templates": []any{object{"template_id": "template-1",
 			"name": "plain", "kinds": []any{"disk-full"}, "missing": []any{"fr"}}}}
+	case "GET /notify/kinds/disk-full/channels", "PUT /notify/kinds/disk-full/channels":
+		return 200, object{"channels": []any{"email", "inbox"}}
+	case "GET /notify/inbox/origins", "PUT /notify/inbox/origins":
+		return 200, object{"origins": []any{"https://app.example.com"}}
+	case "POST /notify/inbox/tokens":
+		return 201, object{"token": "inbox-token", "user_id": "user-guid", "expires_at": "2026-12-24T18:00:00Z"}
 	case "GET /notify/usage":
 		return 200, object{"client_id": "sender", "sends": object{"bytes": 48211, "limit": 16 << 30},
 			"definitions": object{"bytes": 2210, "limit": 64 << 20}}

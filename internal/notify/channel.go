@@ -32,7 +32,9 @@ type Outgoing struct {
 	Number   int64
 	ID       string // the public id, stable over attempts
 	Attempt  int    // 1 for the first
-	To       string // a validated address
+	To       string // a validated address; empty in the inbox
+	UserID   string // empty for an address without a user
+	KindID   string // of the kind or campaign type; empty for mail without one
 	ReplyTo  string
 	Body     *Body
 	ClientID string

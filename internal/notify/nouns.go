@@ -27,6 +27,8 @@ type Kind struct {
 	// Critical kinds are delivered even to users who unsubscribed.
 	Critical   bool
 	TemplateID string
+	// Channels are set with SetChannels only.
+	Channels Channels
 }
 
 // Template defines the appearance of a message.
@@ -77,6 +79,8 @@ type CampaignType struct {
 	Description string
 	Critical    bool
 	TemplateID  string // empty: the default
+	// Channels are set with SetChannels only.
+	Channels Channels
 }
 
 // Preference is one kind in a user's preferences.

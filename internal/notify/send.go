@@ -40,6 +40,8 @@ type Recipient struct {
 	Email  string
 	// Audience is the index of the audience it came from, or its position in a list.
 	Audience int
+	// Channel is how the message reaches it.
+	Channel ChannelID
 }
 
 // Content is the content of a notification.
@@ -69,8 +71,10 @@ type Send struct {
 	// TemplateID is the template in the request; empty means that of the kind,
 	// else of the client, else the default, chosen at delivery.
 	TemplateID string
-	Audiences  []Audience
-	Content    Content
+	// Channels are those of the kind when the send was accepted.
+	Channels  Channels
+	Audiences []Audience
+	Content   Content
 	// Data is a JSON object for templates, or nil; Locale is a BCP 47 tag, or "".
 	Data      json.RawMessage
 	Locale    string

@@ -14,6 +14,8 @@ import (
 type Reader struct {
 	Directory Directory
 	Lists     Lists
+	// Channels are those of the send: there is one recipient for each member and channel.
+	Channels Channels
 	// Page is the number of members per request.
 	Page int
 	// Near stops before the first audience that needs the Directory.
@@ -47,7 +49,7 @@ func (r Reader) Read(ctx context.Context, audiences []Audience, from Cursor, wan
 			}
 			page, next = nil, ""
 		case len(members) > 0:
-			return members, to, false, nil
+			return r.Channels.Messages(members), to, false, nil
 		default:
 			return nil, to, false, err
 		}
@@ -74,7 +76,7 @@ func (r Reader) Read(ctx context.Context, audiences []Audience, from Cursor, wan
 			to.Audience++
 		}
 	}
-	return members, to, to.Audience >= len(audiences), nil
+	return r.Channels.Messages(members), to, to.Audience >= len(audiences), nil
 }
 
 func (r Reader) page(ctx context.Context, a Audience, cursor string) ([]Recipient, string, error) {

@@ -216,7 +216,7 @@ func (s *Service) describe(ctx context.Context, r Request, n *Send) error {
 			return e
 		}
 		n.SenderID, n.CampaignTypeID, n.Critical = c.SenderID, c.ID, c.Critical
-		n.SourceDescription = r.Client
+		n.SourceDescription, n.Channels = r.Client, c.Channels
 		return nil
 	}
 	client, kind, err := s.o.Store.Registration(ctx, KindRef{r.Client, r.KindID})
@@ -241,6 +241,7 @@ func (s *Service) describe(ctx context.Context, r Request, n *Send) error {
 		return fault.New(fault.Unprocessable, "Insufficient privileges to send notification %s", r.KindID)
 	}
 	n.KindID, n.Critical, n.KindDescription = kind.ID, kind.Critical, or(kind.Description, kind.ID)
+	n.Channels = kind.Channels
 	return nil
 }
 
@@ -270,7 +271,7 @@ func (s *Service) read(ctx context.Context, r Request, n *NewSend) error {
 		return nil
 	}
 	reader := Reader{Directory: s.o.Directory, Lists: s.o.Store, Page: atOnce, Near: r.Async || campaign,
-		Lenient: campaign}
+		Lenient: campaign, Channels: n.Channels}
 	var err error
 	n.Recipients, n.Cursor, n.Expanded, err = reader.Read(ctx, n.Audiences, Cursor{}, atOnce)
 	return err

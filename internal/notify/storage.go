@@ -7,8 +7,8 @@ import "ingot/internal/base/fault"
 //
 // Everything that a client can store belongs to one of three classes:
 //
-//	Sends        contents and data of sends, lists of recipients, idempotency keys: deleted after a time
-//	Definitions  kinds, schemas, templates, senders, campaign types: until the client deletes them
+//	Sends        contents and data of sends, lists of recipients, idempotency keys, inboxes: deleted after a time
+//	Definitions  kinds, schemas, templates, senders, campaign types, origins: until the client deletes them
 //	by number    messages (Limits.Recipients, Limits.Queue), webhooks
 type Bounds struct{ Sends, Definitions int64 }
 
@@ -37,8 +37,8 @@ type Stored struct {
 // SendsFull returns the error for a send, of which a part has n bytes.
 func (s Stored) SendsFull(client string, n int64) error {
 	return fault.New(fault.InsufficientStorage,
-		"The client %q has %d bytes of sends stored (contents, data and lists of recipients) and may have %d: there is no "+
-			"room for %d more, so nothing was sent. Sends are deleted some days after their last message: try again later, "+
+		"The client %q has %d bytes of sends stored (contents, data, lists of recipients and inboxes) and may have %d: there is "+
+			"no room for %d more, so nothing was sent. Sends are deleted some days after their last message: try again later, "+
 			"send less at a time, or ask an operator", client, s.Sends, s.Bounds.Sends, n)
 }
 

@@ -32,6 +32,7 @@ type Store interface {
 	Sends
 	Lists
 	Queue
+	Inboxes
 	Upkeep
 }
 
@@ -55,6 +56,8 @@ type Registry interface {
 	// template. ErrNotFound when the client or kind is missing; a missing
 	// template is ErrConflict.
 	AssignTemplate(ctx context.Context, a Association, templateID string) error
+	// SetChannels sets the channels of a kind or campaign type. ErrNotFound when it is missing.
+	SetChannels(ctx context.Context, ref KindRef, c Channels) error
 	// Schema returns the JSON Schema of the data of a kind; nil if it has none.
 	Schema(ctx context.Context, ref KindRef) (json.RawMessage, error)
 	// SetSchema sets it, or removes it with nil. ErrNotFound when the kind is missing.
@@ -238,10 +241,10 @@ type Queue interface {
 	Activate(ctx context.Context, limit int) (started int, next time.Time, err error)
 	// ClaimExpansions leases sends that are not fully expanded to owner.
 	ClaimExpansions(ctx context.Context, owner string, limit int, lease time.Duration) ([]Send, error)
-	// Claim leases due messages to owner: at most limit, from all queues,
-	// oldest first in each. A message is not claimed again before its lease
+	// Claim leases due messages of one channel, Email if none is given, to owner: at
+	// most limit, from all queues of the channel, oldest first in each. A message is not claimed again before its lease
 	// expires, Finish, or Release.
-	Claim(ctx context.Context, owner string, limit int, lease time.Duration) ([]Claimed, error)
+	Claim(ctx context.Context, owner string, limit int, lease time.Duration, of ...ChannelID) ([]Claimed, error)
 	// Renew renews all leases of owner.
 	Renew(ctx context.Context, owner string, lease time.Duration) error
 	// Release releases everything that owner has leased, at a clean stop and
@@ -260,9 +263,9 @@ type Queue interface {
 	// Replay queues a client's failed message again. It returns ErrNotFound if
 	// the message is not the client's, ErrConflict if it has not failed.
 	Replay(ctx context.Context, clientID string, number int64) error
-	// NextDue returns when the earliest waiting message is due; false if none
-	// is waiting.
-	NextDue(ctx context.Context) (time.Time, bool, error)
+	// NextDue returns when the earliest waiting message of a channel, Email if none
+	// is given, is due; false if none is waiting.
+	NextDue(ctx context.Context, of ...ChannelID) (time.Time, bool, error)
 	// Waiting returns the number of messages that are not final.
 	Waiting(ctx context.Context) (int, error)
 }

@@ -30,6 +30,7 @@ import (
 	"ingot/internal/notify/httpext"
 	"ingot/internal/notify/httpv1"
 	"ingot/internal/notify/httpv2"
+	"ingot/internal/notify/inbox"
 	"ingot/internal/notify/mail"
 	"ingot/internal/notify/mail/dsn"
 	"ingot/internal/notify/mail/mailbox"
@@ -91,6 +92,8 @@ type notifications struct {
 	directory    *audience.Directory
 	delivery     *delivery.Delivery
 	unsubscriber *notify.Unsubscriber
+	tokens       *inbox.Tokens
+	hub          *inbox.Hub
 	mailbox      *mailbox.Mailbox // nil if a mail server is configured
 	others       []background.Service
 	log          *slog.Logger
@@ -160,6 +163,11 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 	if n.unsubscriber, err = notify.NewUnsubscriber(key); err != nil {
 		return nil, err
 	}
+	if n.tokens, err = inbox.NewTokens(key, nil); err != nil {
+		return nil, err
+	}
+	n.hub = inbox.NewHub(inbox.Options{Store: n.store, Notices: n.store, Encode: httpext.InboxEvent(ids), Log: o.Log,
+		Registry: o.Registry})
 	o.MailFrom = cmp.Or(o.MailFrom, "notifications@"+o.Domain)
 	channel, err := n.openChannel(o)
 	if err != nil {
@@ -174,6 +182,7 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 	n.webhooks = delivery.WebhookOptions{Guard: o.guard(), Routes: o.Routes, TLS: o.TLS}
 	n.delivery = delivery.New(o.seams.deliveryWith(delivery.Options{
 		Store: n.store, Directory: n.directory, Channel: channel, IDs: ids, Unsubscriber: n.unsubscriber,
+		More: map[notify.ChannelID]notify.Channel{notify.Inbox: inbox.NewChannel(n.store, n.hub)},
 		From: o.MailFrom, Domain: o.Domain, BaseURL: o.NotificationsURL, Dir: o.Dir, Retention: o.MessagesKept,
 		Extended: n.service.Extended, Log: o.Log, Metrics: delivery.NewMetrics(o.Registry),
 		Webhooks: n.webhooks, Lead: o.leads("purge-messages"), Tracer: o.Tracer,
@@ -236,13 +245,14 @@ func (n *notifications) openBounces(o notificationsOptions) error {
 
 // parts returns what has to be started, in this order.
 func (n *notifications) parts() []background.Service {
-	return append(n.others[:len(n.others):len(n.others)], n.delivery)
+	return append(n.others[:len(n.others):len(n.others)], n.hub, n.delivery)
 }
 
 // routes returns the route tables of both versions.
 func (n *notifications) routes(verifier *token.Verifier, b *frontend) *httpext.Versions {
 	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick,
-		CheckWebhook: n.webhooks.Check, CheckDomain: n.checkDomain, Log: n.log}
+		CheckWebhook: n.webhooks.Check, CheckDomain: n.checkDomain, Tokens: n.tokens,
+		Hub: n.hub, Log: n.log}
 	if n.mailbox != nil {
 		extensions.Mailbox = n.mailbox
 	}

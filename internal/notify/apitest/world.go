@@ -27,6 +27,7 @@ import (
 	"ingot/internal/notify/httpext"
 	"ingot/internal/notify/httpv1"
 	"ingot/internal/notify/httpv2"
+	"ingot/internal/notify/inbox"
 	"ingot/internal/notify/mail/compose"
 	"ingot/internal/notify/mail/mailbox"
 	"ingot/internal/notify/notifydb"
@@ -61,6 +62,8 @@ type World struct {
 	IDs          *notify.IDs
 	Unsubscriber *notify.Unsubscriber
 	Mailbox      *mailbox.Mailbox
+	Tokens       *inbox.Tokens
+	Hub          *inbox.Hub
 	// Domain is what receivers find when they check mail.
 	Domain notify.DomainReport
 	// Kicks counts how often the delivery was woken.
@@ -108,6 +111,14 @@ func Bounded(t testing.TB, limits notify.Limits, bounds notify.Bounds) *World {
 	if w.Unsubscriber, err = notify.NewUnsubscriber(key); err != nil {
 		t.Fatal(err)
 	}
+	if w.Tokens, err = inbox.NewTokens(key, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.Hub = inbox.NewHub(inbox.Options{Store: store, Encode: httpext.InboxEvent(w.IDs)})
+	if err := w.Hub.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Hub.Stop)
 	w.Mailbox, err = mailbox.New(mailbox.Options{Dir: t.TempDir(), Identity: compose.Identity{From: "no-reply@example.com",
 		Domain: "example.com"}, Log: quiet})
 	if err != nil {
@@ -128,12 +139,15 @@ func Bounded(t testing.TB, limits notify.Limits, bounds notify.Bounds) *World {
 			description = httpext.DescriptionV2
 		}
 		httpext.Register(g, httpext.Options{Store: store, Service: w.Service, Unsubscriber: w.Unsubscriber, Kick: kick,
-			Mailbox: w.Mailbox, Description: description, Log: quiet,
+			Mailbox: w.Mailbox, Description: description, Tokens: w.Tokens, Hub: w.Hub, Log: quiet,
 			CheckDomain: func(context.Context) notify.DomainReport { return w.Domain }})
 		w.handlers[version], w.Routes[version] = web.Pipeline(mux, format, quiet), mux.Routes()
 	}
 	return w
 }
+
+// Handler returns the service as version 1 or 2 of the API serves it.
+func (w *World) Handler(version int) http.Handler { return w.handlers[version] }
 
 // Client is a token of a client with scopes; none means All.
 func (w *World) Client(id string, scopes ...string) string {

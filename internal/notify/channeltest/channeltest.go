@@ -3,6 +3,7 @@ package channeltest
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,10 @@ type Setup struct {
 	// Hang makes the other side answer nothing from now on, until it is called
 	// again. Nil if the receiver cannot.
 	Hang func(on bool)
+	// Once means that the receiver recognizes a message that arrives again.
+	Once bool
+	// Users means that messages go to users, not to addresses.
+	Users bool
 	// Violations are what the other side saw and should not have.
 	Violations func() []string
 }
@@ -72,12 +77,15 @@ func (b *bench) isSettled(id string) bool {
 
 var shared = &notify.Body{Subject: "Hello", Text: "Hello, this is a text.\n", HTML: "<p>Hello</p>"}
 
+// numbers are those of messages, which no two have in common.
+var numbers atomic.Int64
+
 func batch(prefix string, n int) []notify.Outgoing {
 	all := make([]notify.Outgoing, n)
 	for i := range all {
 		all[i] = notify.Outgoing{
-			Number: int64(i + 1), ID: fmt.Sprintf("%s-%d", prefix, i), Attempt: 1,
-			To:   fmt.Sprintf("user%d@example%d.com", i, i%3),
+			Number: numbers.Add(1), ID: fmt.Sprintf("%s-%d", prefix, i), Attempt: 1,
+			To: fmt.Sprintf("user%d@example%d.com", i, i%3), UserID: fmt.Sprint("user", i),
 			Body: shared, ClientID: "client", Received: time.Now(),
 		}
 	}
@@ -174,8 +182,12 @@ func again(t *testing.T, b *bench) {
 		all[i].Attempt = 2
 	}
 	accepted(t, b.deliver(t, t.Context(), all, nil))
+	want := 2
+	if b.Once {
+		want = 1
+	}
 	for id, n := range b.Received() {
-		if n != 2 {
+		if n != want {
 			t.Errorf("%s arrived %d times in two attempts", id, n)
 		}
 	}
@@ -190,11 +202,12 @@ func mixed(t *testing.T, b *bench) {
 	for i := 0; i < len(all); i += 5 {
 		all[i].To = []string{"", "nobody", "a b@example.com", "a@example.com\r\nRCPT TO:<b@example.com>",
 			"a@[127.0.0.1]", "a@"}[i/5]
+		all[i].UserID = []string{"", "\x00", "\xff", "a\rb\x00", strings.Repeat("u", 10_000), "\x7f"}[i/5]
 	}
 	results := b.deliver(t, t.Context(), all, nil)
 	for i, r := range results {
 		switch {
-		case i%5 == 0 && (r.Verdict != notify.Permanent || !r.BadAddress):
+		case i%5 == 0 && (r.Verdict != notify.Permanent || r.BadAddress == b.Users):
 			t.Errorf("%q: %+v", all[i].To, r)
 		case i%5 != 0 && r.Verdict != notify.Accepted:
 			t.Errorf("message %d: %+v", i, r)

@@ -56,6 +56,7 @@ const (
 	reasonNoAddress    = "the user has no email address"
 	reasonMalformed    = "the email address is malformed"
 	reasonUnsubscribed = "the user has unsubscribed: nothing was mailed"
+	reasonNoInbox      = "the recipient is an address without a user, which has no inbox"
 	reasonSuppressed   = "the address is on the suppression list: nothing was mailed"
 	reasonCanceled     = "the send was canceled"
 	reasonExpired      = "expired: it was not delivered in time"
@@ -65,13 +66,12 @@ const (
 
 // sort looks up, for the whole batch at once, what decides whether to deliver
 // each message.
-func (d *Delivery) sort(ctx context.Context, claimed []notify.Claimed) sorted {
+func (d *Delivery) sort(ctx context.Context, l *line, claimed []notify.Claimed) sorted {
 	s := sorted{ready: make([]message, len(claimed))}
 	for i, c := range claimed {
 		s.ready[i].Claimed = c
 	}
-	for _, step := range []func(context.Context, *sorted) error{d.current, d.addresses, d.wanted, d.notSuppressed,
-		d.languages} {
+	for _, step := range l.steps {
 		if err := step(ctx, &s); err != nil {
 			// The store failed, not the messages: all of them are retried.
 			if ctx.Err() == nil {
@@ -165,6 +165,14 @@ func (d *Delivery) addresses(ctx context.Context, s *sorted) error {
 	return nil
 }
 
+// users removes messages to addresses, which only mail reaches.
+func (d *Delivery) users(_ context.Context, s *sorted) error {
+	s.keep(func(l *message) (notify.Outcome, bool) {
+		return untried(l.Message, notify.Undeliverable, reasonNoInbox, d.o.Now()), l.UserID == ""
+	})
+	return nil
+}
+
 // wanted removes messages that users unsubscribed from, except critical ones.
 func (d *Delivery) wanted(ctx context.Context, s *sorted) error {
 	of := make([]notify.Subscription, 0, len(s.ready))
@@ -246,7 +254,7 @@ func (d *Delivery) render(ctx context.Context, messages []message) (out []outgoi
 		}
 		out = append(out, outgoing{message: l, Outgoing: notify.Outgoing{
 			Number: l.Number, ID: d.o.IDs.Message(l.Number), Attempt: l.Attempts + 1,
-			To: l.to(), ReplyTo: l.Send.Content.ReplyTo, Body: body,
+			To: l.to(), UserID: l.UserID, KindID: l.Send.Preferred().KindID, ReplyTo: l.Send.Content.ReplyTo, Body: body,
 			ClientID: l.Send.ClientID, Received: l.Send.Received, Unsubscribe: d.contents.link(l),
 		}})
 		if own {
@@ -276,7 +284,7 @@ func (d *Delivery) send(ctx context.Context, all []outgoing, p *batchState) {
 	limited, cancel := context.WithTimeout(ctx, d.o.Patience)
 	defer cancel()
 	err := background.Within(limited, "delivery of a batch", min(deliverGrace, d.o.Patience), func() error {
-		d.o.Channel.Deliver(limited, batch, func(i int, r notify.Result) {
+		p.line.channel.Deliver(limited, batch, func(i int, r notify.Result) {
 			if r.Verdict != notify.Accepted && ctx.Err() != nil {
 				return // not attempted, because the process stops
 			}

@@ -21,9 +21,12 @@ import (
 
 // Options configure a Delivery.
 type Options struct {
-	Store        notify.Store
-	Directory    notify.Directory
+	Store     notify.Store
+	Directory notify.Directory
+	// Channel delivers mail, More what goes by other channels; messages of one that is
+	// missing here wait.
 	Channel      notify.Channel
+	More         map[notify.ChannelID]notify.Channel
 	IDs          *notify.IDs
 	Unsubscriber *notify.Unsubscriber
 	// From and Domain are shown by templates; From is also the sender's
@@ -35,7 +38,7 @@ type Options struct {
 	// Dir is a directory used only by this server. It holds the journal, and
 	// the name under which the server leases messages.
 	Dir string
-	// Workers is the number of batches delivered concurrently (default 4),
+	// Workers is the number of batches of a channel delivered concurrently (default 4),
 	// Batch the number of messages in each (500), Chunk the number of
 	// recipients added to a send at a time (2000).
 	Workers, Batch, Chunk int
@@ -115,9 +118,9 @@ type Delivery struct {
 
 	owner  string
 	finish *finisher
-	// The parts that are woken.
-	claims, expansions signal
-	inFlight           *inFlight
+	// lines are the channels, and expansions the other part that is woken.
+	lines      []*line
+	expansions signal
 	// lookups counts consecutive failures of address lookups.
 	lookups failures
 }
@@ -128,10 +131,9 @@ func New(o Options) *Delivery {
 	d := &Delivery{
 		o:          o,
 		contents:   newContents(o),
-		claims:     newSignal(),
 		expansions: newSignal(),
-		inFlight:   newInFlight(o.Workers*o.Batch, o.Metrics),
 	}
+	d.lines = d.newLines()
 	d.calls = newCaller(o)
 	return d
 }
@@ -139,7 +141,14 @@ func New(o Options) *Delivery {
 // Kick signals that there is work to do.
 func (d *Delivery) Kick() {
 	d.expansions.send()
-	d.claims.send()
+	d.wake()
+}
+
+// wake signals that there may be messages to claim.
+func (d *Delivery) wake() {
+	for _, l := range d.lines {
+		l.claims.send()
+	}
 }
 
 // stopTimeout is how long Stop may take to record delivered messages.
@@ -240,7 +249,9 @@ var validOwner = regexp.MustCompile(`^[a-z0-9]{16,64}$`)
 // run runs all parts between Start and Stop.
 func (d *Delivery) run(ctx context.Context) {
 	var parts, finishing background.WaitGroup
-	parts.Loop(ctx, "delivery", func() { d.dispatch(ctx) })
+	for _, l := range d.lines {
+		parts.Loop(ctx, "delivery", func() { d.dispatch(ctx, l) })
+	}
 	parts.Loop(ctx, "delivery expansion", func() { d.expand(ctx) })
 	parts.Loop(ctx, "webhook calls", func() { d.calls.run(ctx, d.owner) })
 	parts.Loop(ctx, "delivery leases", func() { d.renew(ctx) })
@@ -316,7 +327,7 @@ func (d *Delivery) Purge(ctx context.Context) {
 // finished is called after each commit.
 func (d *Delivery) finished(again bool) {
 	if again {
-		d.claims.send() // a message may be due earlier
+		d.wake() // a message may be due earlier
 	}
 	if d.calls.made.Swap(false) {
 		d.calls.wake.send()

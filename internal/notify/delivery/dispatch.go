@@ -46,11 +46,35 @@ func (f *inFlight) room(ctx context.Context, n int) bool {
 func (f *inFlight) add(n int) {
 	f.mu.Lock()
 	f.n += n
-	f.metrics.setInFlight(f.n)
+	f.metrics.addInFlight(n)
 	f.mu.Unlock()
 	if n < 0 {
 		f.landed.send()
 	}
+}
+
+// line is a channel with its own queue and its own limit in flight, so that one that hangs
+// delays no other.
+type line struct {
+	id       notify.ChannelID
+	channel  notify.Channel
+	inFlight *inFlight
+	claims   signal
+	// steps decide whether a message is delivered.
+	steps []func(context.Context, *sorted) error
+}
+
+func (d *Delivery) newLines() []*line {
+	make := func(id notify.ChannelID, c notify.Channel, steps ...func(context.Context, *sorted) error) *line {
+		return &line{id, c, newInFlight(d.o.Workers*d.o.Batch, d.o.Metrics), newSignal(), steps}
+	}
+	lines := []*line{make(notify.Email, d.o.Channel, d.current, d.addresses, d.wanted, d.notSuppressed, d.languages)}
+	for id := range notify.ChannelID(notify.ChannelCount) {
+		if c := d.o.More[id]; c != nil {
+			lines = append(lines, make(id, c, d.current, d.users, d.wanted, d.languages))
+		}
+	}
+	return lines
 }
 
 const (
@@ -62,15 +86,15 @@ const (
 	recovery = time.Second
 )
 
-// dispatch claims batches and delivers several concurrently.
-func (d *Delivery) dispatch(ctx context.Context) {
+// dispatch claims batches of a channel and delivers several concurrently.
+func (d *Delivery) dispatch(ctx context.Context, l *line) {
 	var batches background.WaitGroup
 	defer batches.Wait()
 	backoff := claimPause
-	for d.inFlight.room(ctx, d.o.Batch) {
+	for l.inFlight.room(ctx, d.o.Batch) {
 		var claimed []notify.Claimed
 		err := background.Do("delivery", func() (err error) {
-			claimed, err = d.o.Store.Claim(ctx, d.owner, d.o.Batch, d.o.Lease)
+			claimed, err = d.o.Store.Claim(ctx, d.owner, d.o.Batch, d.o.Lease, l.id)
 			return err
 		})
 		switch {
@@ -82,15 +106,15 @@ func (d *Delivery) dispatch(ctx context.Context) {
 				return
 			}
 		case len(claimed) == 0:
-			if !d.idle(ctx, backoff) {
+			if !d.idle(ctx, l, backoff) {
 				return
 			}
 			backoff = min(2*backoff, d.o.Poll)
 		default:
 			backoff = claimPause
 			d.o.Metrics.claimed(claimed)
-			d.inFlight.add(len(claimed))
-			batches.Go("delivery of a batch", func() { d.deliver(ctx, claimed) })
+			l.inFlight.add(len(claimed))
+			batches.Go("delivery of a batch", func() { d.deliver(ctx, l, claimed) })
 			if len(claimed) < d.o.Batch/4 && !wait(ctx, claimPause) {
 				return
 			}
@@ -101,9 +125,9 @@ func (d *Delivery) dispatch(ctx context.Context) {
 // idle waits until a message is due, Kick is called, or it is time to poll.
 // backoff is how long to wait when messages seem due but none were claimed, and
 // grows each time.
-func (d *Delivery) idle(ctx context.Context, backoff time.Duration) bool {
+func (d *Delivery) idle(ctx context.Context, l *line, backoff time.Duration) bool {
 	pause := d.o.Poll
-	due, some, err := d.o.Store.NextDue(ctx)
+	due, some, err := d.o.Store.NextDue(ctx, l.id)
 	switch {
 	case ctx.Err() != nil:
 		return false
@@ -121,7 +145,7 @@ func (d *Delivery) idle(ctx context.Context, backoff time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-d.claims:
+	case <-l.claims:
 	case <-timer.C:
 	}
 	return true
@@ -151,8 +175,9 @@ func (f *failures) next() time.Duration {
 
 // batchState is the state of a batch being delivered.
 type batchState struct {
-	d  *Delivery
-	mu sync.Mutex
+	d    *Delivery
+	line *line
+	mu   sync.Mutex
 	// open holds the messages without an outcome.
 	open map[int64]notify.Message
 	// refused holds addresses that were rejected permanently.
@@ -182,7 +207,7 @@ func (p *batchState) settle(o notify.Outcome) {
 	p.mu.Unlock()
 	if first {
 		p.d.finish.add(o)
-		p.d.inFlight.add(-1)
+		p.line.inFlight.add(-1)
 	}
 }
 
@@ -215,19 +240,19 @@ func (d *Delivery) deliverSingly(ctx context.Context, p *batchState, claimed []n
 	}
 	for _, c := range claimed {
 		if ctx.Err() == nil && p.remove(c.Number) {
-			d.deliver(ctx, []notify.Claimed{c})
+			d.deliver(ctx, p.line, []notify.Claimed{c})
 		}
 	}
 }
 
 // deliver delivers a batch. Messages without an outcome when the process stops
 // are released by Stop.
-func (d *Delivery) deliver(ctx context.Context, claimed []notify.Claimed) {
-	p := &batchState{d: d, open: make(map[int64]notify.Message, len(claimed))}
+func (d *Delivery) deliver(ctx context.Context, l *line, claimed []notify.Claimed) {
+	p := &batchState{d: d, line: l, open: make(map[int64]notify.Message, len(claimed))}
 	for _, c := range claimed {
 		p.open[c.Number] = c.Message
 	}
-	defer func() { d.inFlight.add(-len(p.rest())) }()
+	defer func() { l.inFlight.add(-len(p.rest())) }()
 	defer func() {
 		if cause := recover(); cause != nil {
 			d.o.Log.Error("batch delivery failed, retrying the rest", "error",
@@ -235,7 +260,7 @@ func (d *Delivery) deliver(ctx context.Context, claimed []notify.Claimed) {
 			d.deliverSingly(ctx, p, claimed)
 		}
 	}()
-	s := d.sort(ctx, claimed)
+	s := d.sort(ctx, l, claimed)
 	for _, o := range s.outcomes {
 		p.settle(o)
 	}

@@ -131,7 +131,7 @@ func (d *Delivery) activate(ctx context.Context) time.Time {
 		return d.o.Now().Add(recovery)
 	}
 	if started > 0 {
-		d.claims.send()
+		d.wake()
 	}
 	return next
 }
@@ -200,7 +200,7 @@ func (d *Delivery) chunk(ctx context.Context, e *expansion) (t turn) {
 		}
 	}()
 	reader := notify.Reader{
-		Directory: d.o.Directory, Lists: d.o.Store, Page: d.o.Chunk, Lenient: true,
+		Directory: d.o.Directory, Lists: d.o.Store, Page: d.o.Chunk, Lenient: true, Channels: s.Channels,
 		Skipped: func(a notify.Audience, err error) {
 			d.o.Log.Warn("audience does not exist, skipped", "send", d.o.IDs.Send(s.Number), "type", a.Type, "id", a.ID,
 				"error", err)
@@ -223,7 +223,7 @@ func (d *Delivery) chunk(ctx context.Context, e *expansion) (t turn) {
 	case err == nil:
 		s.Cursor = to
 		d.o.Extended(s.ClientID, len(members))
-		d.claims.send()
+		d.wake()
 	case errors.Is(err, notify.ErrTooMany):
 		// Retrying cannot help. The recipients already added get the message.
 		d.o.Metrics.cutOff()

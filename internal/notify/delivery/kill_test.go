@@ -24,6 +24,7 @@ import (
 	"ingot/internal/base/seal"
 	"ingot/internal/base/testkit"
 	"ingot/internal/notify"
+	"ingot/internal/notify/inbox"
 	"ingot/internal/notify/mail"
 	"ingot/internal/notify/mail/mailtest"
 	"ingot/internal/notify/mail/smtp"
@@ -87,6 +88,8 @@ func (v victim) run(ctx context.Context) error {
 		Store: store, Directory: newPeople(v.Users), Channel: channel, IDs: ids, Dir: v.Dir, Log: log,
 		Batch: 100, Chunk: 300, Schedule: Schedule{First: 20 * time.Millisecond, Longest: time.Second, Attempts: 1000},
 		Webhooks: WebhookOptions{Private: true},
+		More: map[notify.ChannelID]notify.Channel{notify.Inbox: inbox.NewChannel(store, inbox.NewHub(inbox.Options{
+			Store: store}))},
 	})
 	if err := background.NewGroup(channel, d).Start(ctx); err != nil {
 		return err

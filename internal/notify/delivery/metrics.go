@@ -99,9 +99,9 @@ func (m *Metrics) claimed(all []notify.Claimed) {
 	m.messages.WithLabelValues(string(notify.Queued)).Add(float64(n))
 }
 
-func (m *Metrics) setInFlight(n int) {
+func (m *Metrics) addInFlight(n int) {
 	if m != nil {
-		m.inFlight.Set(float64(n))
+		m.inFlight.Add(float64(n))
 	}
 }
 

@@ -8,5 +8,6 @@
 // It must not import a store, delivery, mail or the other HTTP APIs.
 //
 // Imports: base/fault, base/look, base/token, base/tracing, base/web, notify,
-// notify/template, github.com/google/uuid, golang.org/x/text/language.
+// notify/inbox, notify/template, github.com/google/uuid,
+// golang.org/x/text/language.
 package httpext

@@ -12,6 +12,7 @@ import (
 	"ingot/internal/base/token"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
+	"ingot/internal/notify/inbox"
 )
 
 const (
@@ -38,6 +39,9 @@ type Options struct {
 	// CheckDomain says what receivers find when they check mail of this service; nil means that
 	// it cannot be said.
 	CheckDomain func(context.Context) notify.DomainReport
+	// Tokens opens inboxes, Hub has their streams; nil means that there are none.
+	Tokens *inbox.Tokens
+	Hub    *inbox.Hub
 	// Description is the content of /openapi.yaml.
 	Description []byte
 	Log         *slog.Logger
@@ -154,6 +158,9 @@ func Register(g *web.Group, o Options) {
 		g.Handle(route.method, "/mailbox/messages"+route.pattern, web.Scope(scopeAdmin),
 			f.mailbox(route.method, route.pattern))
 	}
+
+	f.registerChannels(g)
+	f.registerInbox(g)
 
 	recipient := web.Own("the sealed token in the path, which only the recipient's mail contains")
 	g.Handle("GET", "/unsubscribe/{token}", recipient, f.unsubscribePage)

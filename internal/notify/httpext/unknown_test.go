@@ -95,6 +95,13 @@ func TestUnknownFields(t *testing.T) {
 		{1, "POST /templates/check", "", `{"colour":"x"}`, 422, "colour", ""},
 		{1, "POST /sends", "", `{"kind_id":"news","recipients":[{"user":"u-1","colour":"x"}]}`, 422, "colour", ""},
 		{1, "POST /webhooks", "", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
+		{1, "PUT /kinds/{kind}/channels", "/kinds/news/channels", `{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
+		{1, "PUT /campaign_types/{type}/channels", "/campaign_types/" + kind.ID + "/channels",
+			`{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
+		{1, "POST /inbox/tokens", "", `{"user_id":"u-1","colour":"x"}`, 422, "colour", ""},
+		{1, "PUT /inbox/origins", "", `{"origins":[],"colour":"x"}`, 422, "colour", ""},
+		{1, "PATCH /inbox/notifications/{notification}", "/inbox/notifications/x", `{"read":true,"colour":"x"}`, 422,
+			"colour", ""},
 
 		{2, "POST /senders", "", `{"name":"s2","description":"x"}`, 201, "description", ""},
 		{2, "PUT /senders/{sender}", "/senders/" + sender.ID, `{"id":"x","_links":{},"nam":"s3"}`, 200, "nam", "name"},
@@ -113,6 +120,13 @@ func TestUnknownFields(t *testing.T) {
 		{2, "POST /templates/check", "", `{"colour":"x"}`, 422, "colour", ""},
 		{2, "POST /sends", "", `{"kind_id":"news","recipients":[{"user":"u-1","colour":"x"}]}`, 422, "colour", ""},
 		{2, "POST /webhooks", "", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
+		{2, "PUT /kinds/{kind}/channels", "/kinds/news/channels", `{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
+		{2, "PUT /campaign_types/{type}/channels", "/campaign_types/" + kind.ID + "/channels",
+			`{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
+		{2, "POST /inbox/tokens", "", `{"user_id":"u-1","colour":"x"}`, 422, "colour", ""},
+		{2, "PUT /inbox/origins", "", `{"origins":[],"colour":"x"}`, 422, "colour", ""},
+		{2, "PATCH /inbox/notifications/{notification}", "/inbox/notifications/x", `{"read":true,"colour":"x"}`, 422,
+			"colour", ""},
 	}
 	for _, tc := range cases {
 		method, path, _ := strings.Cut(tc.route, " ")
@@ -123,9 +137,12 @@ func TestUnknownFields(t *testing.T) {
 		if strings.HasSuffix(path, "/test") || path == "/user_preferences" {
 			bearer = user
 		}
+		if strings.HasPrefix(path, "/inbox/notifications") {
+			bearer = inboxToken(t, w, "shop", "u-1")
+		}
 		a := w.Expect(tc.version, bearer, method, path, tc.body, tc.status, "")
 		if slices.Contains([]string{"/templates/preview", "/templates/check", "/webhooks", "/sends"}, path) ||
-			strings.Contains(path, "/variants/") {
+			strings.Contains(path, "/variants/") || strings.Contains(path, "/channels") || strings.HasPrefix(path, "/inbox/") {
 			if !strings.Contains(a.Message(), tc.field) {
 				t.Errorf("v%d %s: %q does not name %s", tc.version, tc.route, a.Message(), tc.field)
 			}
@@ -158,6 +175,7 @@ func TestUnknownFields(t *testing.T) {
 // noBody are the routes that ignore a body.
 var noBody = map[string]bool{
 	"PUT /kinds/{kind}/schema":        true, // any field is one of a schema
+	"POST /inbox/read_all":            true,
 	"POST /messages/{message}/replay": true, "PUT /suppressions/{email}": true,
 	"POST /unsubscribe/{token}":                       true, // a form
 	"PUT /campaign_types/{type}/unsubscribers/{user}": true,

@@ -61,6 +61,12 @@ var bounded = map[string]string{
 	"POST /webhooks":                                      "ten",
 	"PUT /suppressions/{email}":                           "of administrators",
 	"POST /unsubscribe/{token}":                           "of recipients, for kinds that exist",
+	"PUT /kinds/{kind}/channels":                          "a set of channels",
+	"PUT /campaign_types/{type}/channels":                 "a set of channels",
+	"POST /inbox/tokens":                                  "stores nothing",
+	"PATCH /inbox/notifications/{notification}":           "of users, for notifications that exist",
+	"POST /inbox/read_all":                                "of users, for notifications that exist",
+	"PUT /inbox/origins":                                  "50 of 300 bytes; counted as definitions",
 }
 
 // TestEverythingStoredIsBounded stores with every request until the client has too much, and sees that

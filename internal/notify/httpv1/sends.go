@@ -187,6 +187,9 @@ func (f *handlers) list(w http.ResponseWriter, r *http.Request, s notify.Send) e
 	}
 	stream := &arrayWriter{w: w}
 	err := f.Service.Messages(r.Context(), s.Number, func(m notify.Message) error {
+		if m.Channel != s.Channels.Primary() {
+			return nil // one entry for each recipient, as ever
+		}
 		recipient := m.UserID
 		if recipient == "" {
 			recipient = m.Email

@@ -342,7 +342,7 @@ const (
 // newMessage is a message as it is inserted.
 type newMessage struct {
 	Number   int64  `json:"n"`
-	Priority int    `json:"l"`
+	Lane     int    `json:"l"`
 	Due      int64  `json:"d"`
 	Audience int    `json:"a"`
 	User     string `json:"u"`
@@ -353,8 +353,8 @@ func appendMessages(list []newMessage, send int64, index int, priority notify.Pr
 	recipients []notify.Recipient) []newMessage {
 	list = slices.Grow(list, len(recipients))
 	for i, r := range recipients {
-		list = append(list, newMessage{notify.MessageNumber(send, index+i), int(priority), db.Nanos(due), r.Audience,
-			r.UserID, r.Email})
+		list = append(list, newMessage{notify.MessageNumber(send, index+i), laneOf(r.Channel, priority), db.Nanos(due),
+			r.Audience, r.UserID, r.Email})
 	}
 	return list
 }
@@ -374,7 +374,7 @@ func storeMessages(tx *db.Tx, list []newMessage) error {
 	}
 	args := make([]any, 0, 7*len(list))
 	for _, m := range list {
-		args = append(args, m.Number, m.Priority, m.Due, m.Due, m.Audience, m.User, m.Email)
+		args = append(args, m.Number, m.Lane, m.Due, m.Due, m.Audience, m.User, m.Email)
 	}
 	return newMessages.all(tx, args)
 }

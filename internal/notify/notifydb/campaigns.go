@@ -9,7 +9,7 @@ import (
 
 const (
 	senderColumns = "id, client_id, name"
-	typeColumns   = "id, sender_id, client_id, name, description, critical, template_id"
+	typeColumns   = "id, sender_id, client_id, name, description, critical, template_id, channels"
 )
 
 func scanSender(s db.Scanner) (v notify.Sender, err error) {
@@ -18,7 +18,7 @@ func scanSender(s db.Scanner) (v notify.Sender, err error) {
 }
 
 func scanType(s db.Scanner) (t notify.CampaignType, err error) {
-	err = s.Scan(&t.ID, &t.SenderID, &t.ClientID, &t.Name, &t.Description, &t.Critical, &t.TemplateID)
+	err = s.Scan(&t.ID, &t.SenderID, &t.ClientID, &t.Name, &t.Description, &t.Critical, &t.TemplateID, &t.Channels)
 	return t, err
 }
 
@@ -79,7 +79,7 @@ func (s *Store) CreateCampaignType(ctx context.Context, t notify.CampaignType) (
 			return t, err
 		}
 		n, err := tx.Exec(insert("notify_campaign_types", typeColumns)+" ON CONFLICT (sender_id, name) DO NOTHING",
-			t.ID, t.SenderID, t.ClientID, t.Name, t.Description, t.Critical, t.TemplateID)
+			t.ID, t.SenderID, t.ClientID, t.Name, t.Description, t.Critical, t.TemplateID, 0)
 		if err == nil && n == 1 {
 			err = s.checkDefinitions(tx, t.ClientID)
 		}

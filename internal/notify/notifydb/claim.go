@@ -33,7 +33,8 @@ func useIndexes(tx *db.Tx) error {
 }
 
 // Claim implements notify.Store.
-func (s *Store) Claim(ctx context.Context, owner string, limit int, length time.Duration) ([]notify.Claimed, error) {
+func (s *Store) Claim(ctx context.Context, owner string, limit int, length time.Duration,
+	of ...notify.ChannelID) ([]notify.Claimed, error) {
 	if limit <= 0 {
 		return []notify.Claimed{}, nil
 	}
@@ -48,7 +49,7 @@ func (s *Store) Claim(ctx context.Context, owner string, limit int, length time.
 
 	now := s.steady()
 	l := &lease{id: rand.Int64N(1<<62) + 1, owner: owner, until: now.Add(length), messages: map[int64]*holding{}}
-	c := claim{now: db.Nanos(now), from: s.held.begin(now)}
+	c := claim{now: db.Nanos(now), from: s.held.begin(now), first: firstLane(of)}
 	front := c.from
 	kept := false
 	defer func() {
@@ -84,9 +85,18 @@ func (s *Store) Claim(ctx context.Context, owner string, limit int, length time.
 
 // claim is one run of Claim.
 type claim struct {
-	now  int64
-	from [priorities]position
-	got  [priorities][]notify.Message
+	now   int64
+	first int // of the lanes of the channel
+	from  [lanes]position
+	got   [lanes][]notify.Message
+}
+
+// firstLane returns the first lane of a channel, of Email if none is given.
+func firstLane(of []notify.ChannelID) int {
+	if len(of) == 0 {
+		return 0
+	}
+	return laneOf(of[0], notify.PrioritySingle)
 }
 
 func (s *Store) claim(tx *db.Tx, c *claim, l *lease, limit int) ([]notify.Claimed, error) {
@@ -113,13 +123,13 @@ func (s *Store) claim(tx *db.Tx, c *claim, l *lease, limit int) ([]notify.Claime
 	}
 	claimed := make([]notify.Claimed, 0, len(sends))
 	numbers := make([]int64, 0, len(sends))
-	for priority, list := range c.got {
+	for lane, list := range c.got {
 		for _, m := range list {
 			send := known[notify.SendOf(m.Number)]
 			if send == nil || l.messages[m.Number] != nil {
 				continue
 			}
-			l.messages[m.Number] = &holding{l, priority, position{db.Nanos(m.Due), m.Number}, send}
+			l.messages[m.Number] = &holding{l, lane, position{db.Nanos(m.Due), m.Number}, send}
 			claimed = append(claimed, notify.Claimed{Message: m, Send: send})
 			numbers = append(numbers, m.Number)
 		}
@@ -149,7 +159,7 @@ func (s *Store) fill(tx *db.Tx, c *claim, limit int) error {
 		if shares[priority] == 0 {
 			continue
 		}
-		n, err := s.pick(tx, c, priority, shares[priority])
+		n, err := s.pick(tx, c, c.first+priority, shares[priority])
 		if err != nil {
 			return err
 		}
@@ -161,7 +171,7 @@ func (s *Store) fill(tx *db.Tx, c *claim, limit int) error {
 		if left == 0 || empty[priority] {
 			continue
 		}
-		n, err := s.pick(tx, c, priority, left)
+		n, err := s.pick(tx, c, c.first+priority, left)
 		if err != nil {
 			return err
 		}
@@ -179,25 +189,25 @@ const (
 )
 
 // pick takes up to n messages from a queue.
-func (s *Store) pick(tx *db.Tx, c *claim, priority, n int) (int, error) {
+func (s *Store) pick(tx *db.Tx, c *claim, lane, n int) (int, error) {
 	taken := 0
 	for taken < n {
-		from := c.from[priority]
+		from := c.from[lane]
 		ask := n - taken
 		query, args := "SELECT "+messageColumns+" FROM notify_messages WHERE "+queueAfter+inOrder,
-			[]any{priority, c.now, from.due, from.number, ask}
+			[]any{lane, c.now, from.due, from.number, ask}
 		if s.Shared() {
 			query, args = "SELECT "+messageColumns+" FROM notify_messages WHERE "+queueAfter+notLeased+inOrder,
-				[]any{priority, c.now, from.due, from.number, c.now, ask}
+				[]any{lane, c.now, from.due, from.number, c.now, ask}
 		}
 		list, err := db.All(tx, scanMessage, query, args...)
 		if err != nil {
 			return taken, err
 		}
 		for _, m := range list {
-			c.from[priority] = position{db.Nanos(m.Due), m.Number}
+			c.from[lane] = position{db.Nanos(m.Due), m.Number}
 			if s.Shared() || s.held.free(m.Number) {
-				c.got[priority] = append(c.got[priority], m)
+				c.got[lane] = append(c.got[lane], m)
 				taken++
 			}
 		}
@@ -209,7 +219,7 @@ func (s *Store) pick(tx *db.Tx, c *claim, priority, n int) (int, error) {
 }
 
 // NextDue implements notify.Store.
-func (s *Store) NextDue(ctx context.Context) (time.Time, bool, error) {
+func (s *Store) NextDue(ctx context.Context, of ...notify.ChannelID) (time.Time, bool, error) {
 	s.held.mu.Lock()
 	front := s.held.front
 	s.held.mu.Unlock()
@@ -219,7 +229,8 @@ func (s *Store) NextDue(ctx context.Context) (time.Time, bool, error) {
 			return next, err
 		}
 		for priority := range priorities {
-			p, err := s.firstFree(tx, priority, front[priority])
+			lane := firstLane(of) + priority
+			p, err := s.firstFree(tx, lane, front[lane])
 			if err != nil {
 				return next, err
 			}
@@ -252,17 +263,17 @@ func (s *Store) NextDue(ctx context.Context) (time.Time, bool, error) {
 }
 
 // firstFree returns the first message of a queue that is not leased.
-func (s *Store) firstFree(tx *db.Tx, priority int, from position) (position, error) {
+func (s *Store) firstFree(tx *db.Tx, lane int, from position) (position, error) {
 	scan := func(row db.Scanner) (p position, err error) {
 		err = row.Scan(&p.due, &p.number)
 		return p, err
 	}
 	for {
 		query, args := "SELECT due, number FROM notify_messages WHERE "+queueAfter+inOrder,
-			[]any{priority, farthest.due, from.due, from.number, 100}
+			[]any{lane, farthest.due, from.due, from.number, 100}
 		if s.Shared() {
 			query, args = "SELECT due, number FROM notify_messages WHERE "+queueAfter+notLeased+inOrder,
-				[]any{priority, farthest.due, from.due, from.number, db.Nanos(s.steady()), 1}
+				[]any{lane, farthest.due, from.due, from.number, db.Nanos(s.steady()), 1}
 		}
 		list, err := db.All(tx, scan, query, args...)
 		if err != nil || len(list) == 0 {

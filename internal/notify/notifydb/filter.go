@@ -145,7 +145,7 @@ func (f *filter) load(tx *db.Tx, send int64, n int) error {
 }
 
 func (f *filter) each(tx *db.Tx, send int64, where string, from, to int, visit func(member string) bool) error {
-	rows, err := tx.Query("SELECT user_id, email FROM notify_messages WHERE "+where,
+	rows, err := tx.Query("SELECT user_id, email, lane FROM notify_messages WHERE "+where,
 		notify.MessageNumber(send, from), notify.MessageNumber(send, to))
 	if err != nil {
 		return err
@@ -153,9 +153,11 @@ func (f *filter) each(tx *db.Tx, send int64, where string, from, to int, visit f
 	defer rows.Close()
 	for rows.Next() {
 		var r notify.Recipient
-		if err := rows.Scan(&r.UserID, &r.Email); err != nil {
+		var lane int
+		if err := rows.Scan(&r.UserID, &r.Email, &lane); err != nil {
 			return err
 		}
+		r.Channel = channelOf(lane)
 		if !visit(memberOf(r)) {
 			break
 		}

@@ -239,13 +239,13 @@ type change struct {
 
 // changedRows updates many messages at once, for SQLite: a statement for each took an eighth of the processor
 // time of a delivery.
-var changedRows = newRowwise(`UPDATE notify_messages SET status = v.column2, lane = CASE WHEN v.column2 = 1 THEN 2 ELSE lane END,
+var changedRows = newRowwise(`UPDATE notify_messages SET status = v.column2, lane = CASE WHEN v.column2 = 1 THEN lane / 3 * 3 + 2 ELSE lane END,
 	attempts = v.column3, due = v.column4, updated = v.column5, parked = v.column6, email = v.column7, reason = v.column8
 	FROM (VALUES `, 8, ") AS v WHERE number = v.column1")
 
 // changeMessages updates all messages from one JSON text, for PostgreSQL, where
 // each statement is a round trip.
-const changeMessages = `UPDATE notify_messages AS m SET status = v.s, lane = CASE WHEN v.s = 1 THEN 2 ELSE m.lane END,
+const changeMessages = `UPDATE notify_messages AS m SET status = v.s, lane = CASE WHEN v.s = 1 THEN m.lane / 3 * 3 + 2 ELSE m.lane END,
 	attempts = v.a, due = v.d, updated = v.u, parked = v.p, email = v.e, reason = v.r
 	FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON)) AS v (n BIGINT, s INTEGER, a INTEGER, d BIGINT, u BIGINT, p BOOLEAN, e TEXT, r TEXT)
 	WHERE m.number = v.n`
@@ -305,9 +305,9 @@ func (s *Store) Replay(ctx context.Context, clientID string, number int64) error
 		if m.Status != notify.Failed {
 			return fmt.Errorf("message %d is %s: %w", number, m.Status, notify.ErrConflict)
 		}
-		_, err = tx.Exec("UPDATE notify_messages SET status = 0, lane = ?, attempts = 0, due = ?, updated = ?, parked = "+
-			"FALSE, reason = '' WHERE number = ?",
-			int(notify.PrioritySingle), db.Nanos(due), db.Nanos(now), number)
+		_, err = tx.Exec("UPDATE notify_messages SET status = 0, lane = lane / 3 * 3, attempts = 0, due = ?, updated = ?, "+
+			"parked = FALSE, reason = '' WHERE number = ?",
+			db.Nanos(due), db.Nanos(now), number)
 		if err != nil {
 			return err
 		}

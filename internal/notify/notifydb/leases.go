@@ -14,8 +14,16 @@ import (
 	"ingot/internal/notify"
 )
 
-// priorities is the number of queues.
+// priorities is the number of queues of a channel.
 const priorities = int(notify.PriorityRetry) + 1
+
+// lanes is the number of queues of all channels: a channel has one for each priority. The statements that
+// change the lane of a message have the number of priorities too.
+const lanes = priorities * notify.ChannelCount
+
+func laneOf(c notify.ChannelID, p notify.Priority) int { return priorities*int(c) + int(p) }
+
+func channelOf(lane int) notify.ChannelID { return notify.ChannelID(lane / priorities) }
 
 // position is a position in a queue, which is ordered by due time, then number.
 type position struct{ due, number int64 }
@@ -39,10 +47,10 @@ type lease struct {
 
 // holding is a claimed message.
 type holding struct {
-	lease    *lease
-	priority int
-	at       position
-	send     *notify.Send
+	lease *lease
+	lane  int
+	at    position
+	send  *notify.Send
 }
 
 // held holds the claims of this process. On SQLite these are all leases. There
@@ -53,12 +61,12 @@ type held struct {
 	mu       sync.Mutex
 	messages map[int64]*holding
 	leases   map[*lease]struct{}
-	front    [priorities]position
+	front    [lanes]position
 	// While a claim reads a snapshot, these are the messages that were released
 	// since the snapshot, and how far the fronts moved back.
 	claiming bool
 	dropped  map[int64]struct{}
-	back     [priorities]position
+	back     [lanes]position
 }
 
 func (h *held) init() {
@@ -66,7 +74,7 @@ func (h *held) init() {
 }
 
 // begin starts a claim and returns the positions to start from.
-func (h *held) begin(now time.Time) (front [priorities]position) {
+func (h *held) begin(now time.Time) (front [lanes]position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for l := range h.leases {
@@ -91,7 +99,7 @@ func (h *held) free(number int64) bool {
 }
 
 // end ends a claim, with a lease unless it failed or found nothing.
-func (h *held) end(l *lease, front [priorities]position) {
+func (h *held) end(l *lease, front [lanes]position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.claiming, h.dropped = false, nil
@@ -107,24 +115,31 @@ func (h *held) end(l *lease, front [priorities]position) {
 	}
 }
 
-// queued records that messages with this due time were inserted into a queue.
+// queued records that messages with this due time were inserted into the queues of a priority.
 func (h *held) queued(priority notify.Priority, due time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.rewind(int(priority), position{db.Nanos(due), -1})
+	h.rewindAll(priority, position{db.Nanos(due), -1})
 }
 
-func (h *held) rewind(priority int, to position) {
+// rewindAll rewinds the queues of a priority, of all channels: that costs the others a search.
+func (h *held) rewindAll(priority notify.Priority, to position) {
+	for c := range notify.ChannelCount {
+		h.rewind(laneOf(notify.ChannelID(c), priority), to)
+	}
+}
+
+func (h *held) rewind(lane int, to position) {
 	to.number-- // the front is the last position that is leased
-	h.front[priority] = earlier(h.front[priority], to)
-	h.back[priority] = earlier(h.back[priority], to)
+	h.front[lane] = earlier(h.front[lane], to)
+	h.back[lane] = earlier(h.back[lane], to)
 }
 
 // drop releases the rest of a lease. The caller holds the lock.
 func (h *held) drop(l *lease) {
 	for n, m := range l.messages {
 		h.forget(n, m)
-		h.rewind(m.priority, m.at)
+		h.rewind(m.lane, m.at)
 	}
 	delete(h.leases, l)
 }
@@ -145,7 +160,7 @@ func (h *held) finished(outcomes []notify.Outcome) (ended []int64) {
 	defer h.mu.Unlock()
 	for _, o := range outcomes {
 		if o.Status == notify.Retry {
-			h.rewind(int(notify.PriorityRetry), position{db.Nanos(o.Due), o.Number})
+			h.rewindAll(notify.PriorityRetry, position{db.Nanos(o.Due), o.Number})
 		}
 		m := h.messages[o.Number]
 		if m == nil {
@@ -269,9 +284,12 @@ func (s *Store) releaseAll(ctx context.Context) error {
 			return err
 		}
 		now := db.Nanos(s.steady())
-		for _, priority := range []notify.Priority{notify.PrioritySingle, notify.PriorityBulk} {
+		for lane := range lanes {
+			if lane%priorities == int(notify.PriorityRetry) {
+				continue
+			}
 			if _, err := tx.Exec("UPDATE notify_messages SET due = ? WHERE status < 2 AND lane = ? AND due > ?", now,
-				int(priority), now); err != nil {
+				lane, now); err != nil {
 				return err
 			}
 		}

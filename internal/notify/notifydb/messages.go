@@ -9,16 +9,16 @@ import (
 	"ingot/internal/notify"
 )
 
-const messageColumns = "number, status, attempts, due, updated, audience, parked, user_id, email, reason"
+const messageColumns = "number, status, attempts, due, updated, audience, parked, user_id, email, reason, lane"
 
 func scanMessage(row db.Scanner) (m notify.Message, err error) {
-	var status int
+	var status, lane int
 	err = row.Scan(&m.Number, &status, &m.Attempts, moment{&m.Due}, moment{&m.Updated}, &m.Audience, &m.Parked,
-		&m.UserID, &m.Email, &m.Reason)
+		&m.UserID, &m.Email, &m.Reason, &lane)
 	if err != nil {
 		return m, err
 	}
-	m.Status = statuses[status]
+	m.Status, m.Channel = statuses[status], channelOf(lane)
 	if m.Parked && !m.Status.Final() {
 		m.Parked, m.Canceled = false, true
 	}

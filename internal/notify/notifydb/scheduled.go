@@ -218,7 +218,7 @@ func activate(tx *db.Tx, now int64, due time.Time, limit, shard int) (int, error
 		send := newSend{Number: r.Number, Client: r.ClientID, Kind: r.KindID, Received: db.Nanos(r.Received), Data: data,
 			Tally: true}
 		if few(r) {
-			to := distinct(recipientsOf(r, members))
+			to := distinct(r.Channels.Messages(recipientsOf(r, members)))
 			send.Audience, send.Next, send.Tally, send.Expanded = len(r.Audiences), len(to), false, now
 			// A large schedule that is due at once does not delay single messages.
 			messages = appendMessages(messages, r.Number, 0, notify.PriorityBulk, due, to)

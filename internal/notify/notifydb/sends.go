@@ -27,6 +27,7 @@ type sendData struct {
 	Trace             string            `json:"trace,omitempty"`
 	Data              json.RawMessage   `json:"data,omitempty"`
 	Locale            string            `json:"locale,omitempty"`
+	Channels          notify.Channels   `json:"channels,omitempty"`
 	SendAt            int64             `json:"at,omitempty"`
 	ExpiresAt         int64             `json:"until,omitempty"`
 }
@@ -46,7 +47,7 @@ func encodeSend(s *notify.Send) (string, error) {
 	}
 	out, err := json.Marshal(sendData{
 		s.SenderID, s.CampaignTypeID, s.Critical, s.KindDescription, s.SourceDescription, s.TemplateID,
-		s.Audiences, s.Content, s.RequestID, s.Trace, s.Data, s.Locale, db.Nanos(s.SendAt),
+		s.Audiences, s.Content, s.RequestID, s.Trace, s.Data, s.Locale, s.Channels, db.Nanos(s.SendAt),
 		db.Nanos(s.ExpiresAt),
 	})
 	return string(out), err
@@ -79,6 +80,7 @@ func (r *sendRow) set(d *sendData) {
 	r.SenderID, r.CampaignTypeID, r.Critical = d.SenderID, d.CampaignTypeID, d.Critical
 	r.KindDescription, r.SourceDescription, r.TemplateID = d.KindDescription, d.SourceDescription, d.TemplateID
 	r.Audiences, r.Content, r.RequestID, r.Trace = d.Audiences, d.Content, d.RequestID, d.Trace
+	r.Channels = d.Channels
 	r.Data, r.Locale, r.SendAt, r.ExpiresAt = d.Data, d.Locale, db.Time(d.SendAt), db.Time(d.ExpiresAt)
 }
 

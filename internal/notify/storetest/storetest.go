@@ -103,6 +103,13 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"Webhooks", testWebhooks},
 		{"Callbacks", testCallbacks},
 		{"Telling", testTelling},
+
+		{"Channels", testChannels},
+		{"Inbox", testInbox},
+		{"InboxPruned", testInboxPruned},
+		{"InboxBounds", testInboxBounds},
+		{"InboxTogether", testInboxTogether},
+		{"Origins", testOrigins},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()

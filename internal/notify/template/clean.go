@@ -62,7 +62,7 @@ const maxNested = 4
 func (c *cleaner) run(source string) {
 	// Some mail readers skip control characters, others do not. All treat a form
 	// feed as white space.
-	source = printable(strings.ReplaceAll(source, "\f", " "))
+	source = Printable(strings.ReplaceAll(source, "\f", " "))
 	c.source = source
 	z := html.NewTokenizer(strings.NewReader(source))
 	for {

@@ -166,7 +166,7 @@ func (c *Compiled) Render(v Values) (*notify.Body, error) {
 	if err != nil {
 		return nil, c.failed("subject", err)
 	}
-	body := &notify.Body{Subject: oneLine(subject)}
+	body := &notify.Body{Subject: OneLine(subject)}
 	if body.Subject == "" {
 		body.Subject = noSubject
 	}
@@ -218,7 +218,7 @@ func (c *Compiled) plain(p *program, s *renderInput) (string, error) {
 	if e.err != nil {
 		return "", e.err
 	}
-	return strings.TrimSuffix(printable(string(out)), "\n"), nil
+	return strings.TrimSuffix(Printable(string(out)), "\n"), nil
 }
 
 // page renders the HTML part.
@@ -334,9 +334,9 @@ func (c *Compiled) document(source string) *document {
 	return doc
 }
 
-// oneLine returns a subject without line breaks and other control characters,
+// OneLine returns a subject without line breaks and other control characters,
 // which could add headers, and truncates it.
-func oneLine(s string) string {
+func OneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case r == '\u2028' || r == '\u2029' || unicode.IsControl(r):
@@ -355,9 +355,9 @@ func oneLine(s string) string {
 	return s
 }
 
-// printable removes what no mail may contain: NUL, other control characters, and
+// Printable removes what no mail may contain: NUL, other control characters, and
 // invalid UTF-8.
-func printable(s string) string {
+func Printable(s string) string {
 	clean := true
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\n' && c != '\t' && c != '\r' || c == 0x7f {

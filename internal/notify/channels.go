@@ -1,0 +1,111 @@
+package notify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ingot/internal/base/fault"
+)
+
+// ChannelID says how a message reaches its recipient. Numbers are stored.
+type ChannelID uint8
+
+const (
+	Email ChannelID = iota
+	Inbox
+
+	// ChannelCount is the number of channels.
+	ChannelCount = int(Inbox) + 1
+)
+
+var channelNames = [ChannelCount]string{Email: "email", Inbox: "inbox"}
+
+// String returns the name in APIs.
+func (c ChannelID) String() string {
+	if int(c) < len(channelNames) {
+		return channelNames[c]
+	}
+	return fmt.Sprintf("channel %d", uint8(c))
+}
+
+// Channels is the set of channels of a kind. The zero value means Email: what kinds had before there were others.
+type Channels uint8
+
+// ChannelsOf returns a set.
+func ChannelsOf(ids ...ChannelID) (c Channels) {
+	for _, id := range ids {
+		c |= 1 << id
+	}
+	if c == 1<<Email {
+		return 0
+	}
+	return c
+}
+
+// ParseChannels returns the set of named channels: at least one, each once.
+func ParseChannels(names []string) (Channels, error) {
+	var ids []ChannelID
+	var problems []string
+	for _, name := range names {
+		i := slices.Index(channelNames[:], name)
+		switch {
+		case i < 0:
+			problems = append(problems, fmt.Sprintf("%q is not a channel: use %s", name, strings.Join(channelNames[:], " or ")))
+		case slices.Contains(ids, ChannelID(i)):
+			problems = append(problems, fmt.Sprintf("%q is named more than once", name))
+		default:
+			ids = append(ids, ChannelID(i))
+		}
+	}
+	if len(names) == 0 {
+		problems = append(problems, `"channels" is empty: name at least one of `+strings.Join(channelNames[:], ", "))
+	}
+	return ChannelsOf(ids...), fault.Invalid(problems...)
+}
+
+// Has reports whether the set contains a channel.
+func (c Channels) Has(id ChannelID) bool { return c == 0 && id == Email || c&(1<<id) != 0 }
+
+// List returns the channels in order of their numbers.
+func (c Channels) List() []ChannelID {
+	var ids []ChannelID
+	for id := range ChannelID(ChannelCount) {
+		if c.Has(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Names returns the names of the channels in order of their numbers.
+func (c Channels) Names() []string {
+	var names []string
+	for _, id := range c.List() {
+		names = append(names, id.String())
+	}
+	return names
+}
+
+// Primary is the channel whose messages stand for recipients in the APIs that know no others.
+func (c Channels) Primary() ChannelID { return c.List()[0] }
+
+// Messages returns one recipient for each message: every user on every channel. An address has no
+// inbox; if that is the only channel, its message says so.
+func (c Channels) Messages(members []Recipient) []Recipient {
+	if c == 0 {
+		return members
+	}
+	ids := c.List()
+	all := make([]Recipient, 0, len(members)*len(ids))
+	for _, m := range members {
+		for i, id := range ids {
+			if id == Inbox && m.UserID == "" && i > 0 {
+				continue
+			}
+			m.Channel = id
+			all = append(all, m)
+		}
+	}
+	return all
+}
