@@ -243,6 +243,7 @@ func hostilePages(p *planted) []screen {
 		{pattern: "/apps/{guid}/events", params: app, plants: []string{"app"}},
 		{pattern: "/apps/{guid}/builds/{build}", params: []string{p.app, p.build}, plants: []string{"app"}},
 		{pattern: "/apps/{guid}/services", params: app, plants: []string{"app", "service"}},
+		{pattern: "/apps/{guid}/settings", params: app, plants: []string{"app"}},
 		{pattern: "/apps/{guid}/shell", params: app, plants: []string{"app"}},
 		{pattern: "/apps/{guid}/shell", params: app, query: "?process=" + url.QueryEscape(payload("type")) + "&instance=" +
 			url.QueryEscape(payload("i"))},

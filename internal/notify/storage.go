@@ -37,9 +37,9 @@ type Stored struct {
 // SendsFull returns the error for a send, of which a part has n bytes.
 func (s Stored) SendsFull(client string, n int64) error {
 	return fault.New(fault.InsufficientStorage,
-		"The client %q has %d bytes of sends stored (contents, data, lists of recipients and inboxes) and may have %d: there is "+
-			"no room for %d more, so nothing was sent. Sends are deleted some days after their last message: try again later, "+
-			"send less at a time, or ask an operator", client, s.Sends, s.Bounds.Sends, n)
+		"The client %q has %d bytes of sends stored (contents, data, lists of recipients and inboxes) and may have %d: "+
+			"there is no room for %d more, so nothing was sent. Sends are deleted some days after their last message: try "+
+			"again later, send less at a time, or ask an operator", client, s.Sends, s.Bounds.Sends, n)
 }
 
 // DefinitionsFull returns the error for a change after which the client would have too much.

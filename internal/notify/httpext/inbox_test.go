@@ -233,8 +233,9 @@ func TestInboxTokens(t *testing.T) {
 	for name, token := range map[string]string{
 		"none": "", "of a client": c, "of a user": w.User("u-1", "notifications.write"),
 		"of another server": make(key, time.Now()),
-		"expired":           make(own, time.Now().Add(-time.Hour)), "no signature": head + "." + strings.Split(rest, ".")[0] + ".",
-		"unsigned": "eyJhbGciOiJub25lIn0." + strings.Split(rest, ".")[0] + ".", "nonsense": "x",
+		"expired":           make(own, time.Now().Add(-time.Hour)),
+		"no signature":      head + "." + strings.Split(rest, ".")[0] + ".",
+		"unsigned":          "eyJhbGciOiJub25lIn0." + strings.Split(rest, ".")[0] + ".", "nonsense": "x",
 		"long": strings.Repeat("x", 20_000),
 	} {
 		for _, route := range [][2]string{{"GET", "/inbox/notifications"}, {"GET", "/inbox/unread_count"},
