@@ -112,17 +112,11 @@ export class InboxClient {
       try {
         const response = await this.call("GET", "/inbox/events", {signal, headers: lastEventId ? {"Last-Event-ID": lastEventId} : {}});
         on("connected");
-        let rest = "";
-        const decoder = new TextDecoder();
-        for await (const bytes of response.body) {
-          const parsed = parseEvents(rest + decoder.decode(bytes, {stream: true}));
-          rest = parsed.rest;
-          for (const event of parsed.events) {
-            pause = this.firstPause;
-            if (event.id) lastEventId = event.id;
-            on(event.event, JSON.parse(event.data));
-          }
-        }
+        await this.read(response.body.getReader(), signal, (event) => {
+          pause = this.firstPause;
+          if (event.id) lastEventId = event.id;
+          on(event.event, JSON.parse(event.data));
+        });
       } catch (error) {
         if (signal?.aborted) return;
         if (error instanceof InboxError && error.status === 403) throw error;
@@ -132,6 +126,25 @@ export class InboxClient {
       on("disconnected");
       await wait(pause * (0.5 + Math.random() / 2), signal);
       pause = Math.min(2 * pause, this.longestPause);
+    }
+  }
+
+  /** read calls on for each event until the stream ends or signal is aborted. */
+  async read(reader, signal, on) {
+    // Aborting alone is not enough: fetch may never settle a read of a stream that has just ended.
+    const cancel = () => { reader.cancel().catch(() => {}); };
+    signal?.addEventListener("abort", cancel, {once: true});
+    try {
+      const decoder = new TextDecoder();
+      for (let rest = ""; !signal?.aborted;) {
+        const {done, value} = await reader.read();
+        if (done) return;
+        const parsed = parseEvents(rest + decoder.decode(value, {stream: true}));
+        rest = parsed.rest;
+        for (const event of parsed.events) on(event);
+      }
+    } finally {
+      signal?.removeEventListener("abort", cancel);
     }
   }
 }
