@@ -16,8 +16,11 @@ import (
 	"ingot/internal/platform/storage/gitpack"
 )
 
-// maxCommands limits the references that a push may change.
-const maxCommands = 1000
+// maxCommands limits the references that a push may change, and maxRef their names: all are in memory.
+const (
+	maxCommands = 1000
+	maxRef      = 1024
+)
 
 // longestReason limits the reason of a refusal, which git shows in one line.
 const longestReason = 600
@@ -91,7 +94,7 @@ func (p *push) readCommands(r io.Reader) (capabilities []string, err error) {
 			continue
 		}
 		fields := strings.SplitN(text, " ", 3)
-		if len(fields) != 3 || len(p.commands) >= maxCommands {
+		if len(fields) != 3 || len(fields[2]) > maxRef || len(p.commands) >= maxCommands {
 			return nil, errProtocol
 		}
 		from, known := gitpack.ParseHash(fields[0])
