@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,8 +95,8 @@ func TestDocumentedBlocks(t *testing.T) {
 			addresses.Replace(strings.Join(blocks[words[0]].Typed(), "\n"))
 		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
 		cmd.Dir = dir
-		cmd.Env = append(cfCommand(t.Context(), t, home, nil).Env, "INGOT_DATA_DIR="+s.Dir, "PASSWORD=a-long-password",
-			"PATH="+dir+":"+filepath.Dir(cfProgram(t))+":"+os.Getenv("PATH"))
+		cmd.Env = slices.Concat(cfCommand(t.Context(), t, home, nil).Env, []string{"INGOT_DATA_DIR=" + s.Dir,
+			"PASSWORD=a-long-password", "PATH=" + dir + ":" + filepath.Dir(cfProgram(t)) + ":" + os.Getenv("PATH")})
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s\n%s", words[0], err, script, out)
 		}

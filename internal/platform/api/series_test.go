@@ -58,7 +58,7 @@ func TestSeriesOfApp(t *testing.T) {
 	path := "/v3/ingot/apps/" + app + "/series"
 	for query, step := range map[string]int{"": 10, "?range=24h&process=web": 60, "?range=30d&instance=0": 900,
 		"?range=30d&points=360": 7200} {
-		body := string(f.want(f.call(f.admin(), "GET", path+query, nil), http.StatusOK).body)
+		body := f.want(f.call(f.admin(), "GET", path+query, nil), http.StatusOK).body
 		for _, want := range []string{`"step":` + strconv.Itoa(step), `"memory":1073741824`, `"kind":"crash"`, `"kind":"scaling"`,
 			"Scaled by ann", "Instance 0 crashed", `{"type":"web","instances":[0]}`, "10485760"} {
 			if !strings.Contains(body, want) {
@@ -72,7 +72,7 @@ func TestSeriesOfApp(t *testing.T) {
 	for _, query := range []string{"?range=2h", "?instance=-1", "?instance=x", "?points=0", "?points=100000", "?other=1"} {
 		f.want(f.call(f.admin(), "GET", path+query, nil), http.StatusBadRequest)
 	}
-	metrics := string(f.want(f.call(f.admin(), "GET", "/v3/ingot/apps/"+app+"/metrics", nil), http.StatusOK).body)
+	metrics := f.want(f.call(f.admin(), "GET", "/v3/ingot/apps/"+app+"/metrics", nil), http.StatusOK).body
 	if !strings.Contains(metrics, `ingot_app_instances_wanted{app="a",process="web"} 1`) {
 		t.Errorf("metrics are %s", metrics)
 	}

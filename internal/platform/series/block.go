@@ -93,8 +93,8 @@ func (b *Block) Missing(scope string, at int64) bool {
 	if at < b.start || i >= int64(b.resolution.Points) {
 		return false
 	}
-	rows := b.scopes[scope]
-	return rows == nil || rows[i] == (row{})
+	rows, ok := b.scopes[scope]
+	return !ok || rows[i] == (row{})
 }
 
 // Scopes returns the scopes, sorted.
