@@ -37,7 +37,8 @@ func (g *gitFolder) try(t testing.TB, args ...string) (string, int) {
 	cmd := exec.CommandContext(ctx, "git", append(helper, args...)...)
 	cmd.Dir = g.dir
 	cmd.Env = slices.Concat(g.cmd(ctx).Env, []string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
-		"GIT_TERMINAL_PROMPT=0", "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@b"})
+		"GIT_TERMINAL_PROMPT=0", "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=A",
+		"GIT_COMMITTER_EMAIL=a@b"})
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
