@@ -2,7 +2,9 @@ package delivery
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,6 +51,47 @@ func (v victim) settle(t *testing.T, canceled, other int64, users int) {
 	}
 }
 
+// gate holds messages back once a mail server has accepted some, until it is opened. Those that are on their way may
+// pass.
+type gate struct {
+	accepted func() int
+
+	mu     sync.Mutex
+	after  int
+	opened chan struct{}
+}
+
+// close closes the gate after n more messages, and returns how many are accepted then.
+func (g *gate) close(n int) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.after, g.opened = g.accepted()+n, make(chan struct{})
+	return g.after
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.opened != nil {
+		close(g.opened)
+	}
+	g.after, g.opened = math.MaxInt, nil
+}
+
+// fault is what the mail server does.
+func (g *gate) fault(s mailtest.Step) mailtest.Action {
+	if s.Stage != mailtest.Dot {
+		return mailtest.Action{}
+	}
+	g.mu.Lock()
+	after, opened := g.after, g.opened
+	g.mu.Unlock()
+	if g.accepted() >= after {
+		<-opened
+	}
+	return mailtest.Action{Delay: 3 * time.Millisecond}
+}
+
 // TestKillAroundCancel cancels a send while a server delivers it, which is killed before or after. Only what
 // was claimed at the answer is delivered later, and each message has an end.
 func TestKillAroundCancel(t *testing.T) {
@@ -58,8 +101,11 @@ func TestKillAroundCancel(t *testing.T) {
 			t.Parallel()
 			const users, rounds = 300, 3
 			ctx := t.Context()
-			sink := mailtest.New(t, mailtest.Options{Keep: 10 * users,
-				Fault: mailtest.At(mailtest.Dot, mailtest.Action{Delay: 3 * time.Millisecond})})
+			// Otherwise a busy machine delivers all before the send is canceled.
+			g := &gate{}
+			sink := mailtest.New(t, mailtest.Options{Keep: 10 * users, Fault: g.fault})
+			g.accepted = sink.Accepted
+			t.Cleanup(g.open) // the mail server waits for it
 			v := victim{Database: dbtest.URL(t, dialect), Key: seal.NewKey(), Dir: t.TempDir(), Users: users,
 				SMTP: sink.URL("", fmt.Sprintf("connections=%d", connections))}
 			accept := func(store *notifydb.Store) int64 {
@@ -76,8 +122,9 @@ func TestKillAroundCancel(t *testing.T) {
 				if !store.Shared() {
 					testkit.Must(t, d.Close()) // it belongs to one process
 				}
+				reached := g.close(1 + rand.IntN(users/3))
 				cmd := v.spawn(t)
-				sink.Wait(sink.Accepted()+1+rand.IntN(users/3), time.Minute)
+				sink.Wait(reached, time.Minute)
 				kill := func() {
 					testkit.Must(t, cmd.Process.Kill())
 					cmd.Wait() //nolint:errcheck // it was killed
@@ -90,6 +137,7 @@ func TestKillAroundCancel(t *testing.T) {
 				canceled, err := store.Cancel(ctx, first)
 				testkit.Must(t, err)
 				before := sink.Accepted()
+				g.open()
 				held := canceled.Counts.Queued + canceled.Counts.Retry
 				if store.Shared() {
 					kill()
