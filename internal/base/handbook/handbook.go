@@ -82,7 +82,7 @@ func read(all fs.FS) *book {
 		}
 		in := &b.purposes[len(b.purposes)-1]
 		if p := b.add(all, m[1], in.Name); p != nil {
-			p.Summary = strings.TrimSpace(m[2])
+			p.Summary = strings.TrimSpace(Plain(m[2]))
 			in.Pages = append(in.Pages, p)
 		}
 		folder := path.Dir(m[1])

@@ -238,3 +238,12 @@ func BenchmarkSearch(b *testing.B) {
 		}
 	}
 }
+
+// An excerpt has no marks of Markdown.
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	got := Plain("# A\n\nUse `ingot up`, **now**: [more](a.md#b).\n\n## B\n##")
+	if want := "A\n\nUse ingot up, now: more.\n\nB\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -11,12 +11,13 @@ var (
 	separator = regexp.MustCompile(`(?m)^\|[-:| ]+\|$`)
 	fence     = regexp.MustCompile("(?m)^ *```.*$")
 	halfLink  = regexp.MustCompile(`\]\([^)\s]*\)?`)
-	marks     = strings.NewReplacer("`", "", "**", "", " | ", " · ", "| ", "", " |", "", "\n#", "\n")
+	hashes    = regexp.MustCompile(`(?m)^#+ *`) // of headings
+	marks     = strings.NewReplacer("`", "", "**", "", " | ", " · ", "| ", "", " |", "")
 )
 
 // Plain returns a part of a document without its markup, for an excerpt.
 func Plain(source string) string {
-	for _, pattern := range []*regexp.Regexp{comment, separator, fence} {
+	for _, pattern := range []*regexp.Regexp{comment, separator, fence, hashes} {
 		source = pattern.ReplaceAllString(source, "")
 	}
 	return marks.Replace(halfLink.ReplaceAllString(Unlinked(source), ""))
