@@ -36,7 +36,7 @@ func pushSample(t *testing.T, s *site, one sample) {
 		dir = one.prepare(t, dir)
 	}
 	home := s.admin(t)
-	out, code := cf(t, home, append([]string{"push", one.name, "-p", dir, "-k", "512M", "-t", "180"}, one.args...)...)
+	out, code := cf(t, home, append([]string{"push", one.name, "-p", dir, "-k", "512M", "-t", "800"}, one.args...)...)
 	if one.program != "" && !onSystem(one.program) {
 		recent := cfOK(t, home, "logs", one.name, "--recent")
 		if code != 1 || !strings.Contains(out, "BuildpackCompileFailed") {

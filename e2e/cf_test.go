@@ -42,6 +42,7 @@ func cfCommand(ctx context.Context, t testing.TB, home string, args []string) *e
 	cmd.Dir = home
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "CF_HOME=" + home, "CF_COLOR=false", "LANG=en_US.UTF-8",
+		"CF_STARTUP_TIMEOUT=15", // minutes: on a busy machine Tomcat took more than the five that cf waits
 		"TERM=dumb", "TZ=UTC",
 		"GOGC=400", // there are hundreds of calls, and most end before their garbage would matter
 	}
