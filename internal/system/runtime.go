@@ -36,6 +36,7 @@ import (
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/appinfo"
 	"ingot/internal/platform/logs/logdb"
+	"ingot/internal/platform/logs/recorded"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/run/cleanup"
 	"ingot/internal/platform/run/controller"
@@ -215,6 +216,7 @@ func (r *runtime) openRecorder(dir *datadir.Dir, d *db.DB, log *slog.Logger) (er
 			})
 		},
 	})
+	r.history.Past = &recorded.Source{Reader: r.recorder}
 	return nil
 }
 

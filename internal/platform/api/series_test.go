@@ -17,7 +17,7 @@ import (
 // recorded has a point of one minute ago: 20 requests and 10 MB, of an instance.
 type recorded struct{}
 
-func (recorded) History(_ context.Context, _, scope string, in series.Range, now time.Time) (*series.History, error) {
+func (recorded) History(_ context.Context, _ string, in series.Range, now time.Time) (*series.History, error) {
 	from, to := in.Window(now.Unix())
 	p := series.None()
 	p[series.Status2xx], p[series.Memory], p[series.P99] = 20, 10<<20, 0.025
@@ -31,7 +31,7 @@ func (recorded) History(_ context.Context, _, scope string, in series.Range, now
 			blocks = append(blocks, series.Stored{Resolution: r.ID, Start: r.Block(to - r.Step), Data: b.Encode()})
 		}
 	}
-	return series.Merge(blocks, scope, from, to, in.Step), nil
+	return series.Merge(blocks, from, to, in.Step), nil
 }
 
 // TestSeriesOfApp: who sees an app sees its series, with limits and what happened; others get 404.

@@ -20,6 +20,6 @@
 // may see which app: it asks through Access.
 //
 // Imports: base/background, base/fault, base/token, base/web, platform,
-// platform/logs/promql, github.com/coder/websocket,
+// platform/logs/promql, platform/logs/recorded, github.com/coder/websocket,
 // github.com/prometheus/client_golang/prometheus.
 package logs

@@ -2,13 +2,16 @@ package logs
 
 import (
 	"context"
+	"maps"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"ingot/internal/base/background"
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs/promql"
+	"ingot/internal/platform/logs/recorded"
 )
 
 const (
@@ -26,6 +29,8 @@ const (
 type History struct {
 	part   background.Part
 	access Access
+	// Past has the metrics that are recorded for longer, if not nil.
+	Past promql.Source
 
 	mu    sync.Mutex
 	until map[string]time.Time         // when the interest in an app ends
@@ -161,6 +166,9 @@ func (h *History) watch(ctx context.Context, app string) error {
 
 // Select implements promql.Source.
 func (h *History) Select(ctx context.Context, app, metric string, from, to time.Time) ([]promql.Series, error) {
+	if h.Past != nil && recorded.Has(metric) && (!measuredHere[metric] || from.Before(time.Now().Add(-historyKept))) {
+		return h.selectPast(ctx, app, metric, from, to)
+	}
 	if err := h.watch(ctx, app); err != nil {
 		return nil, err
 	}
@@ -184,6 +192,26 @@ func (h *History) Select(ctx context.Context, app, metric string, from, to time.
 	return out, nil
 }
 
+// measuredHere are the metrics that are both measured here and recorded. Measurements are more recent, and
+// have the instance's GUID; recorded points go back further.
+var measuredHere = map[string]bool{"cpu": true, "cpu_entitlement": true, "memory": true, "disk": true, "log_rate": true}
+
+// selectPast returns recorded samples, with the tags of their app.
+func (h *History) selectPast(ctx context.Context, app, metric string, from, to time.Time) ([]promql.Series, error) {
+	all, err := h.Past.Select(ctx, app, metric, from, to)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	about := h.access.About(ctx, app)
+	for i, one := range all {
+		tags := gaugeTags(&Gauge{App: app, Process: strings.ToUpper(one.Labels["process_type"])}, about)
+		delete(tags, "instance_id")
+		maps.Copy(tags, one.Labels)
+		all[i].Labels = tags
+	}
+	return all, nil
+}
+
 // gaugeTags returns the tags of a gauge.
 func gaugeTags(g *Gauge, about *About) map[string]string {
 	e := platform.LogLine{App: g.App, Source: "APP/PROC/" + g.Process, Instance: strconv.Itoa(g.Index), Stream: g.Instance}
@@ -192,8 +220,5 @@ func gaugeTags(g *Gauge, about *About) map[string]string {
 		tags["process_id"] = g.ProcessGUID // during a deployment there are two of a type
 	}
 	delete(tags, "source_type") // for log lines only
-	if g.ProcessGUID != "" {
-		tags["process_id"] = g.ProcessGUID // during a deployment there are two of a type
-	}
 	return tags
 }

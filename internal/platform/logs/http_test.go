@@ -39,11 +39,12 @@ const issuer = "http://uaa.test/oauth/token"
 
 // desk is the API with a store behind it and a maker of tokens.
 type desk struct {
-	t      testing.TB
-	store  logs.Store
-	url    string
-	server *web.Server
-	key    *ecdsa.PrivateKey
+	history *logs.History // of newQueryDesk
+	t       testing.TB
+	store   logs.Store
+	url     string
+	server  *web.Server
+	key     *ecdsa.PrivateKey
 
 	mu     sync.Mutex
 	abouts map[string]*logs.About

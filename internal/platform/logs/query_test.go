@@ -1,6 +1,7 @@
 package logs_test
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"net/http"
@@ -17,14 +18,16 @@ import (
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/logfiles"
 	"ingot/internal/platform/logs/logstest"
+	"ingot/internal/platform/logs/promql"
 )
 
 // newQueryDesk has a history, of which its Access is set late.
 func newQueryDesk(t *testing.T) *desk {
 	t.Helper()
 	late := &lateAccess{}
-	d := newDeskWith(t, logs.Options{History: logs.NewHistory(late)}, logfiles.Options{})
-	late.Access = d
+	history := logs.NewHistory(late)
+	d := newDeskWith(t, logs.Options{History: history}, logfiles.Options{})
+	late.Access, d.history = d, history
 	return d
 }
 
@@ -94,6 +97,41 @@ func TestPromQL(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &answer); err != nil || status != 200 || answer.Status != "success" ||
 		answer.Data.ResultType != "vector" || answer.Data.Result[0].Value[1] != "12.5" {
 		t.Errorf("the answer is %d %s, %v", status, body, err)
+	}
+}
+
+// past has one sample of a process and one of an instance for every metric.
+type past struct{}
+
+func (past) Select(_ context.Context, _, metric string, from, _ time.Time) ([]promql.Series, error) {
+	at := []promql.Sample{{Time: from.Add(time.Minute), Value: 7}}
+	return []promql.Series{
+		{Labels: map[string]string{"process_type": "web", "status": metric}, Samples: at},
+		{Labels: map[string]string{"process_type": "web", "instance_id": "3"}, Samples: at},
+	}, nil
+}
+
+// TestPromQLPast: metrics that only the history has, and times before those that are measured here, come from
+// the history, with the tags of the app.
+func TestPromQLPast(t *testing.T) {
+	t.Parallel()
+	d := newQueryDesk(t)
+	d.history.Past = past{}
+	d.rename("one", "shop")
+	for text, want := range map[string]string{
+		`sum_over_time(http_requests_total{source_id="one",status="http_requests_total"}[5m])`: `"7"`,
+		`sum_over_time(cpu{source_id="one",instance_id="3"}[1h])`:                              `"7"`,
+		`cpu{source_id="one"}`:          `"12.5"`,
+		`memory_quota{source_id="one"}`: `"result":[]`,
+	} {
+		status, body := d.get("/api/v1/query?query="+url.QueryEscape(text), d.token("x", "logs.admin"))
+		if status != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s, want %s", text, status, body, want)
+		}
+		if strings.Contains(want, "7") && (!strings.Contains(body, `"app_name":"shop"`) || strings.Contains(body, "source_type") ||
+			strings.Contains(body, `"instance_id":""`)) {
+			t.Errorf("%s has other tags: %s", text, body)
+		}
 	}
 }
 

@@ -14,10 +14,11 @@ type Stored struct {
 	Data       []byte
 }
 
-// History are the points of a scope of an app that one reads: blocks of all servers and resolutions,
-// merged.
+// History are the points of an app in a time span: blocks of all servers and resolutions, merged.
 type History struct {
-	Points Points
+	from, to, step int64
+	servers        []string
+	byServer       map[string][]*Block
 	// Scopes are those that have points in this time, sorted.
 	Scopes []string
 }
@@ -41,11 +42,10 @@ func (r Range) Window(now int64) (from, to int64) {
 	return to - r.Length, to
 }
 
-// Merge returns the points of a scope between two times in a step, which is that of a resolution. Where a
-// server has stored no point of that resolution yet, finer ones are used. A damaged block is left
-// out.
-func Merge(blocks []Stored, scope string, from, to, step int64) *History {
-	byServer, names := map[string][]*Block{}, map[string]bool{}
+// Merge returns the history between two times in a step, which is that of a resolution. Where a server has
+// stored no point of that resolution yet, finer ones are used. A damaged block is left out.
+func Merge(blocks []Stored, from, to, step int64) *History {
+	h, names := &History{from: from, to: to, step: step, byServer: map[string][]*Block{}}, map[string]bool{}
 	for _, one := range blocks {
 		if one.Resolution < 0 || one.Resolution > Quarters.ID {
 			continue
@@ -58,19 +58,25 @@ func Merge(blocks []Stored, scope string, from, to, step int64) *History {
 		if err != nil {
 			continue
 		}
-		byServer[one.Server] = append(byServer[one.Server], b)
+		h.byServer[one.Server] = append(h.byServer[one.Server], b)
 		for name := range b.scopes {
 			names[name] = true
 		}
 	}
-	h := &History{Points: empty(from, step, int((to-from)/step)), Scopes: slices.Sorted(maps.Keys(names))}
-	for _, server := range slices.Sorted(maps.Keys(byServer)) {
-		found := ofServer(byServer[server], scope, from, to, step)
-		for i := range h.Points.All {
-			h.Points.All[i].Beside(&found.All[i])
+	h.servers, h.Scopes = slices.Sorted(maps.Keys(h.byServer)), slices.Sorted(maps.Keys(names))
+	return h
+}
+
+// Points returns the points of a scope.
+func (h *History) Points(scope string) Points {
+	out := empty(h.from, h.step, int((h.to-h.from)/h.step))
+	for _, server := range h.servers {
+		found := ofServer(h.byServer[server], scope, h.from, h.to, h.step)
+		for i := range out.All {
+			out.All[i].Beside(&found.All[i])
 		}
 	}
-	return h
+	return out
 }
 
 // ofServer returns the points of one server. Those of the coarsest resolution that is fine enough

@@ -144,7 +144,7 @@ func TestMerge(t *testing.T) {
 		{Server: "b", Resolution: series.Minutes.ID, Start: noon, Data: other.Encode()},
 		{Server: "c", Resolution: series.Minutes.ID, Start: noon, Data: []byte("damaged")},
 	}
-	got := series.Merge(blocks, "", noon, noon+180, 60).Points
+	got := series.Merge(blocks, noon, noon+180, 60).Points("")
 	if len(got.All) != 3 {
 		t.Fatalf("%d points, want 3", len(got.All))
 	}

@@ -20,7 +20,7 @@ import (
 // Series has what apps did over time.
 type Series interface {
 	// History returns the points of a scope of an app in a range of time that ends now.
-	History(ctx context.Context, appGUID, scope string, in series.Range, now time.Time) (*series.History, error)
+	History(ctx context.Context, appGUID string, in series.Range, now time.Time) (*series.History, error)
 }
 
 const (
@@ -157,13 +157,13 @@ func (a *API) series(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	history := series.Merge(nil, q.scope(), from, to, q.in.Step)
+	history := series.Merge(nil, from, to, q.in.Step)
 	if a.Series != nil {
-		if history, err = a.Series.History(r.Context(), web.Param(r, "guid"), q.scope(), q.in, now); err != nil {
+		if history, err = a.Series.History(r.Context(), web.Param(r, "guid"), q.in, now); err != nil {
 			return err
 		}
 	}
-	points := history.Points
+	points := history.Points(q.scope())
 	if q.points > 0 {
 		// The step stays a multiple of that of the points.
 		points = points.Coarser(q.in.Step * ((q.in.Length/q.in.Step + int64(q.points) - 1) / int64(q.points)))

@@ -33,6 +33,8 @@ const (
 	lookback = 5 * time.Minute
 	// maxSteps limits the steps of a range query, as Prometheus does.
 	maxSteps = 11000
+	// maxSamples limits the samples that a query reads, each counted every time, and so its processor time.
+	maxSamples = 20_000_000
 )
 
 // Instant evaluates the query at a time. Each series of the result has one sample; scalar
@@ -117,6 +119,16 @@ type evaluator struct {
 	source   Source
 	from, to time.Time
 	read     map[*selector][]Series // what selectors need over the whole range
+	samples  int                    // that were read
+}
+
+// spend counts samples that are read.
+func (e *evaluator) spend(n int) error {
+	if e.samples += n; e.samples > maxSamples {
+		return fmt.Errorf("the query reads more than %d samples: use a shorter time, a larger step or a shorter range",
+			maxSamples)
+	}
+	return e.ctx.Err()
 }
 
 func (e *evaluator) eval(n node, at time.Time) (value, error) {
@@ -172,6 +184,11 @@ func (e *evaluator) selected(s *selector) ([]Series, error) {
 	all = slices.DeleteFunc(all, func(one Series) bool {
 		return slices.ContainsFunc(s.matchers, func(m Matcher) bool { return !m.Matches(one.Labels[m.Label]) })
 	})
+	for _, one := range all {
+		if err := e.spend(len(one.Samples)); err != nil {
+			return nil, err
+		}
+	}
 	if e.read == nil {
 		e.read = map[*selector][]Series{}
 	}
@@ -199,6 +216,9 @@ func window(all []Sample, from, to time.Time) []Sample {
 func (e *evaluator) instant(s *selector, at time.Time) (value, error) {
 	all, err := e.selected(s)
 	var out value
+	if err := e.spend(len(all)); err != nil {
+		return out, err
+	}
 	for _, one := range all {
 		to := at.Add(-s.offset)
 		if in := window(one.Samples, to.Add(-lookback), to); len(in) > 0 {
@@ -218,7 +238,11 @@ func (e *evaluator) call(c *call, at time.Time) (value, error) {
 	var out value
 	for _, one := range all {
 		to := at.Add(-s.offset)
-		if v, ok := ranged[c.name](window(one.Samples, to.Add(-s.span), to), s.span); ok {
+		in := window(one.Samples, to.Add(-s.span), to)
+		if err := e.spend(len(in)); err != nil {
+			return out, err
+		}
+		if v, ok := ranged[c.name](in, s.span); ok {
 			out.vectors = append(out.vectors, element{one.Labels, v})
 		}
 	}

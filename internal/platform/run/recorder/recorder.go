@@ -228,10 +228,9 @@ func (r *Recorder) due(turn func(app string) bool, due func(app string, res seri
 	return batches
 }
 
-// History returns the points of a scope of an app in a range of time: those that are stored, and those of this
-// server that wait.
-func (r *Recorder) History(ctx context.Context, app, scope string, in series.Range, now time.Time) (*series.History,
-	error) {
+// History returns the points of an app in a range of time: those that are stored, and those of this server that
+// wait.
+func (r *Recorder) History(ctx context.Context, app string, in series.Range, now time.Time) (*series.History, error) {
 	from, to := in.Window(now.Unix())
 	resolution := series.Seconds
 	for _, one := range series.Resolutions() {
@@ -245,7 +244,7 @@ func (r *Recorder) History(ctx context.Context, app, scope string, in series.Ran
 	if err != nil {
 		return nil, err
 	}
-	return series.Merge(append(blocks, waiting...), scope, from, to, in.Step), nil
+	return series.Merge(append(blocks, waiting...), from, to, in.Step), nil
 }
 
 // waiting returns the points of an app that are not stored yet, as blocks.

@@ -141,12 +141,12 @@ func (w *world) work(ctx context.Context, r *recorder.Recorder) {
 // last returns the last point of a scope in a range that was measured.
 func (w *world) last(t *testing.T, r *recorder.Recorder, scope string, in series.Range) (p series.Point, n int) {
 	t.Helper()
-	h, err := r.History(t.Context(), "app", scope, in, w.now)
+	h, err := r.History(t.Context(), "app", in, w.now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p = series.None()
-	for _, one := range h.Points.All {
+	for _, one := range h.Points(scope).All {
 		if !one.Empty() {
 			p, n = one, n+1
 		}
@@ -227,12 +227,12 @@ func TestKilled(t *testing.T) {
 		w.work(t.Context(), second)
 	}
 	second.Stop()
-	h, err := second.History(t.Context(), "app", "", series.Ranges[1], w.now)
+	h, err := second.History(t.Context(), "app", series.Ranges[1], w.now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sum := 0.0
-	for _, p := range h.Points.All {
+	for _, p := range h.Points("").All {
 		sum += p.Requests()
 	}
 	if want := 120 * 20.0; sum < want-6*20-30 || sum > want*1.01 {
@@ -364,9 +364,11 @@ func BenchmarkHistory(b *testing.B) {
 	b.ResetTimer()
 	before := processor(b)
 	for range b.N {
-		if _, err := r.History(b.Context(), "app", "", series.Ranges[3], w.now); err != nil {
+		h, err := r.History(b.Context(), "app", series.Ranges[3], w.now)
+		if err != nil {
 			b.Fatal(err)
 		}
+		h.Points("")
 	}
 	b.ReportMetric(float64(processor(b)-before)/float64(b.N)/1e6, "cpu-ms/op")
 	b.ReportMetric(float64(bytes), "stored-bytes")
