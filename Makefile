@@ -16,6 +16,9 @@ GO_BUILD  = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X 
 # hash of passwords are compiled without the race detector: they took much of the time
 # of tests. The linters include what `go vet` checks.
 RACE      = -race -gcflags=modernc.org/...=-race=false -gcflags=golang.org/x/crypto/argon2=-race=false -vet=off
+# In CI every test runs, in a random order. For developers the results of packages in which nothing changed come
+# from the cache of `go test` (all anew: make test ARGS=-count=1); end-to-end tests always run.
+ANEW     := $(if $(filter true,$(CI)),-count=1 -shuffle=on)
 ARGS     ?=
 FUZZTIME ?= 1s
 
@@ -188,23 +191,23 @@ client-check: ## compile the client and its tests for macOS and Windows
 	$(call run,$(PLAIN) GOOS=darwin GOARCH=arm64 go vet $(client))
 	$(call run,$(PLAIN) GOOS=windows GOARCH=amd64 go vet -tags forceposix $(client))
 unit-plain:
-	$(call run,$(PLAIN) $(with_postgres) scripts/gotest -vet=off -shuffle=on -p 2 -timeout 20m $(ARGS) -- $(unraced))
+	$(call run,$(PLAIN) $(with_postgres) scripts/gotest -vet=off $(ANEW) -p 2 -timeout 20m $(ARGS) -- $(unraced))
 unit-raced:
-	$(call run,$(with_postgres) scripts/gotest $(RACE) -shuffle=on -p 2 -timeout 20m $(ARGS) -- $(addprefix ./,$(raced)))
+	$(call run,$(with_postgres) scripts/gotest $(RACE) $(ANEW) -p 2 -timeout 20m $(ARGS) -- $(addprefix ./,$(raced)))
 unit-containers:
-	$(call run,$(PLAIN) scripts/gotest -vet=off -timeout 20m $(ARGS) -- $(containers))
+	$(call run,$(PLAIN) scripts/gotest -vet=off $(ANEW) -timeout 20m $(ARGS) -- $(containers))
 unit-samples:
-	$(call run,$(PLAIN) $(with_postgres) scripts/gotest -C samples -vet=off -shuffle=on $(ARGS) -- ./...)
+	$(call run,$(PLAIN) $(with_postgres) scripts/gotest -C samples -vet=off $(ANEW) $(ARGS) -- ./...)
 unit-bench:
-	$(call run,$(PLAIN) scripts/gotest -C bench -vet=off -shuffle=on $(ARGS) -- ./...)
+	$(call run,$(PLAIN) scripts/gotest -C bench -vet=off $(ANEW) $(ARGS) -- ./...)
 unit-stack:
-	$(call run,$(PLAIN) scripts/gotest -C stack -shuffle=on $(ARGS) -- ./...)
+	$(call run,$(PLAIN) scripts/gotest -C stack $(ANEW) $(ARGS) -- ./...)
 unit-cluster:
-	$(call run,$(PLAIN) scripts/gotest -C cluster -shuffle=on $(ARGS) -- ./...)
+	$(call run,$(PLAIN) scripts/gotest -C cluster $(ANEW) $(ARGS) -- ./...)
 unit-vm:
-	$(call run,$(PLAIN) scripts/gotest -C vm -shuffle=on $(ARGS) -- ./...)
+	$(call run,$(PLAIN) scripts/gotest -C vm $(ANEW) $(ARGS) -- ./...)
 unit-release:
-	$(call run,$(PLAIN) CF_BIN=$(CURDIR)/.tools/bin/cf scripts/gotest -C release -shuffle=on $(ARGS) -- ./...)
+	$(call run,$(PLAIN) CF_BIN=$(CURDIR)/.tools/bin/cf scripts/gotest -C release $(ANEW) $(ARGS) -- ./...)
 
 test-e2e: build .tools/bin/cf .tools/bin/gotestsum .tools/axe.min.js ## run end-to-end tests of the built programs, with the cf CLI
 	$(call run,$(PLAIN) INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \

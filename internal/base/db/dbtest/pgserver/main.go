@@ -11,11 +11,15 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"ingot/internal/base/db/dbtest/pgproc"
@@ -43,7 +47,9 @@ func run(args []string) int {
 			return 1
 		}
 		defer server.Stop()
-		env = append(env, pgproc.URLVariable+"="+server.URL)
+		address, remove := steady(server)
+		defer remove()
+		env = append(env, pgproc.URLVariable+"="+address)
 	}
 
 	cmd := exec.Command(args[0], args[1:]...)
@@ -59,6 +65,26 @@ func run(args []string) int {
 		}
 	}()
 	return exitCode(cmd.Wait())
+}
+
+// steady returns the URL of a server that is the same each time, because the results of tests that read it are
+// cached with its value: it goes through a link that is named after the working directory. While another run has
+// that link, it is the server's own URL.
+func steady(server *pgproc.Server) (address string, remove func()) {
+	remove = func() {}
+	dir, err := os.Getwd()
+	if err != nil {
+		return server.URL, remove
+	}
+	sum := sha256.Sum256([]byte(dir))
+	link := filepath.Join(filepath.Dir(server.Dir), fmt.Sprintf("ingot-pg-of-%d-%x", os.Getuid(), sum[:6]))
+	if _, err := os.Stat(link); errors.Is(err, os.ErrNotExist) {
+		os.Remove(link) // of a run that was killed; its server is gone
+	}
+	if err := os.Symlink(server.Dir, link); err != nil {
+		return server.URL, remove
+	}
+	return strings.ReplaceAll(server.URL, url.QueryEscape(server.Dir), url.QueryEscape(link)), func() { os.Remove(link) }
 }
 
 func exitCode(err error) int {

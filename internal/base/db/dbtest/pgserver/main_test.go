@@ -39,6 +39,29 @@ func TestRunsTheCommand(t *testing.T) {
 	}
 }
 
+// TestSameURL: two runs in a row have the same URL, and two at once have different ones.
+func TestSameURL(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("INGOT_TEST_NO_POSTGRES") == "1" {
+		t.Skip("INGOT_TEST_NO_POSTGRES is set")
+	}
+	dir, show := t.TempDir(), `echo "$INGOT_TEST_POSTGRES_URL"`
+	run := func(script string) []string {
+		cmd := program("--", "sh", "-c", script)
+		cmd.Env, cmd.Dir = append(cmd.Env, "INGOT_TEST_POSTGRES_URL=", "PGSERVER="+os.Args[0]), dir
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Fields(string(out))
+	}
+	both := run(show + `; INGOT_TEST_POSTGRES_URL= "$PGSERVER" -- sh -c '` + show + `'`)
+	again := run(show)
+	if len(both) != 2 || both[0] == both[1] || len(again) != 1 || again[0] != both[0] {
+		t.Errorf("two at once have %q, then one has %q", both, again)
+	}
+}
+
 func TestUsesTheGivenServer(t *testing.T) {
 	t.Parallel()
 	cmd := program("sh", "-c", `echo "$INGOT_TEST_POSTGRES_URL"`)
