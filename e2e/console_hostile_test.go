@@ -290,6 +290,7 @@ func hostilePages(p *planted) []screen {
 		{pattern: "/notifications/suppressions", query: q},
 		{pattern: "/preferences"},
 		{pattern: "/system"},
+		{pattern: "/system/history", query: "?range=" + url.QueryEscape(payload("r"))},
 		{pattern: "/docs"},
 		{pattern: "/docs/*", params: []string{"tls"}},
 		{pattern: "/docs/*", params: []string{url.PathEscape(payload("document"))}},

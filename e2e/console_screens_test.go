@@ -131,6 +131,7 @@ func consoleScreens(p *places) []screen {
 		{pattern: "/notifications/suppressions", status: forAdmins, shows: "Suppress"},
 		{pattern: "/preferences", status: forAll, shows: "Notification preferences", own: true},
 		{pattern: "/system", status: forAdmins, shows: "Engine"},
+		{pattern: "/system/history", query: "?range=24h", status: forAdmins, shows: "Messages that wait"},
 		{pattern: "/docs", status: forAll, shows: "ten minutes"},
 		{pattern: "/docs/*", params: []string{"tls"}, status: forAll, shows: "Wildcard certificates"},
 		{pattern: "/docs/*", params: []string{"console"}, status: forAll, shows: "The console"},

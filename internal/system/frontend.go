@@ -27,6 +27,7 @@ type frontend struct {
 	secure    *secure // nil without TLS
 	admin     *web.Mux
 	registry  *prometheus.Registry
+	recorded  *prometheus.Registry // the metrics that are in the history of the platform
 	metrics   *web.Metrics
 	databases *databases.Metrics
 	tracer    *tracing.Tracer // nil if traces are not enabled
@@ -73,7 +74,8 @@ func (b *frontend) serveApps(p *router.Proxy) {
 // newFrontend returns a frontend that answers health checks and the operator;
 // other requests get 503.
 func newFrontend(domain string, log *slog.Logger) *frontend {
-	b := &frontend{health: &health.Readiness{}, registry: health.NewRegistry()}
+	b := &frontend{health: &health.Readiness{}, registry: health.NewRegistry(),
+		recorded: prometheus.NewRegistry()}
 	b.metrics, b.databases = web.NewMetrics(b.registry), databases.NewMetrics()
 	b.registry.MustRegister(health.Recovering{Collector: b.health}, health.Recovering{Collector: b.databases},
 		health.Recovering{Collector: pressure.Metrics{}})

@@ -298,7 +298,7 @@ func (s *System) openNotifications(ctx context.Context, b *frontend, dir *datadi
 	_, n, err := s.openMailing(ctx, database,
 		notificationsOptions{
 			MailConfig: c.MailConfig, Dir: dir.File(notificationsDir), Disk: b.disk, PlatformURL: b.endpoints.API,
-			Routes: r.routes, Domain: c.Domain, Registry: b.registry, Databases: b.databases, Tracer: b.tracer, Log: c.Log,
+			Routes: r.routes, Domain: c.Domain, Registry: b.recording(), Databases: b.databases, Tracer: b.tracer, Log: c.Log,
 			seams: c.seams, Lead: r.cluster.Lead, Servers: r.cluster.Servers, TLS: trusted.TLS(),
 			UAA: uaaclient.New(uaaclient.Options{
 				BaseURL: b.endpoints.Auth, ClientID: auth.ClientNotifications, Secret: secrets.Clients[auth.ClientNotifications],

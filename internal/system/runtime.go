@@ -168,7 +168,7 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	images := registry.New(registry.Config{
 		Guard: c.guard(), Insecure: c.insecureRegistries(), UserAgent: "ingot/" + version.Version, TLS: trusted.TLS(),
 	})
-	if err := r.openRecorder(dir, d, c.Log); err != nil {
+	if err := r.openRecorder(b, dir, d, c.Log); err != nil {
 		return nil, err
 	}
 	r.openControllers(c, images)
@@ -178,7 +178,7 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	r.Builds = staging.NewBuilds(staging.BuildsConfig{
 		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, Owner: owner{r.cluster},
 		API: r.inside.API, Log: c.Log,
-		Tracer: b.tracer, Metrics: staging.NewMetrics(b.registry, r.stager),
+		Tracer: b.tracer, Metrics: staging.NewMetrics(b.recording(), r.stager),
 	})
 	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine,
 		Builds: r.stager, Rows: r.store, PurgeTasks: r.platform.PurgeTasks, PurgeUsage: r.platform.PurgeUsage,
@@ -197,7 +197,7 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 }
 
 // openRecorder creates what records the series of apps.
-func (r *runtime) openRecorder(dir *datadir.Dir, d *db.DB, log *slog.Logger) (err error) {
+func (r *runtime) openRecorder(b *frontend, dir *datadir.Dir, d *db.DB, log *slog.Logger) (err error) {
 	server := "local"
 	if d.Shared() {
 		if server, err = dir.ID(); err != nil {
@@ -205,7 +205,7 @@ func (r *runtime) openRecorder(dir *datadir.Dir, d *db.DB, log *slog.Logger) (er
 		}
 	}
 	r.recorder = recorder.New(recorder.Config{
-		Store: r.store, Server: server, Log: log, Requests: r.proxy.Stats,
+		Store: r.store, Server: server, Log: log, Requests: r.proxy.Stats, Platform: b.figures,
 		Running: func() []controller.Running { return r.Apps.Running() },
 		Usage: func(ctx context.Context, instances ...string) map[string]usage.Usage {
 			return r.Apps.Usage(ctx, instances...)

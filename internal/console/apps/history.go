@@ -1,7 +1,6 @@
 package apps
 
 import (
-	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -92,7 +91,6 @@ func historyScopes(s *cfapi.Series, at, in, process, instance string) []page.Tab
 func historyCharts(s *cfapi.Series) []template.HTML {
 	const ten = 10
 	bytes := func(v float64) string { return page.HumanBytes(int64(v)) }
-	perSecond := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) + "/s" }
 	line := func(name, key string) chart.Line { return chart.Line{Name: name, Values: s.Values[key]} }
 	limit := func(name string, value int64) []chart.Limit {
 		if value <= 0 {
@@ -100,30 +98,23 @@ func historyCharts(s *cfapi.Series) []template.HTML {
 		}
 		return []chart.Limit{{Name: name, Value: float64(value)}}
 	}
-	percents := slices.Clone(s.Values["cpu"])
-	for i, v := range percents {
-		if v != nil {
-			percent := *v * 100
-			percents[i] = &percent
-		}
-	}
 	charts := []chart.Chart{
-		{Name: "requests", Title: "Requests", Say: trimmed(perSecond), Least: 1, Base: ten, Lines: []chart.Line{
+		{Name: "requests", Title: "Requests", Say: chart.PerSecond, Least: 1, Base: ten, Lines: []chart.Line{
 			line("2xx", "requests_2xx"), line("3xx", "requests_3xx"), line("4xx", "requests_4xx"), line("5xx", "requests_5xx"),
 			line("other", "requests_other")}},
-		{Name: "latency", Title: "Latency", Say: func(v float64) string { return fmt.Sprintf("%.4g ms", v) }, Least: 10,
+		{Name: "latency", Title: "Latency", Say: chart.Milliseconds, Least: 10,
 			Base: ten, Lines: []chart.Line{line("p50", "latency_p50"), line("p95", "latency_p95"), line("p99", "latency_p99")}},
-		{Name: "cpu", Title: "CPU", Say: func(v float64) string { return fmt.Sprintf("%.1f%%", v) }, Least: 10, Base: ten,
-			Lines: []chart.Line{{Name: "CPU", Values: percents}}},
+		{Name: "cpu", Title: "CPU", Say: chart.Percent, Least: 10, Base: ten,
+			Lines: []chart.Line{{Name: "CPU", Values: chart.Percents(s.Values["cpu"])}}},
 		{Name: "memory", Title: "Memory", Say: bytes, Least: 1 << 20, Base: 1024, Lines: []chart.Line{line("Memory",
 			"memory")}, Limits: limit("Limit", s.Limits.Memory)},
 		{Name: "disk", Title: "Disk", Say: bytes, Least: 1 << 20, Base: 1024, Lines: []chart.Line{line("Disk", "disk")},
 			Limits: limit("Limit", s.Limits.Disk)},
 		{Name: "log-rate", Title: "Log output", Say: func(v float64) string { return bytes(v) + "/s" }, Least: 1024,
 			Base: 1024, Lines: []chart.Line{line("Output", "log_rate")}, Limits: limit("Limit", s.Limits.LogRate)},
-		{Name: "crashes", Title: "Crashes", Say: func(v float64) string { return fmt.Sprintf("%.4g", v) }, Least: 4,
+		{Name: "crashes", Title: "Crashes", Say: chart.Number, Least: 4,
 			Base: ten, Lines: []chart.Line{line("Crashes", "crashes")}},
-		{Name: "instances", Title: "Instances", Say: func(v float64) string { return fmt.Sprintf("%.4g", v) }, Least: 4,
+		{Name: "instances", Title: "Instances", Say: chart.Number, Least: 4,
 			Base: ten, Lines: []chart.Line{line("Running", "instances")}, Limits: limit("Wanted", int64(s.Limits.Instances))},
 	}
 	out := make([]template.HTML, len(charts))
@@ -136,17 +127,6 @@ func historyCharts(s *cfapi.Series) []template.HTML {
 		out[i] = one.HTML()
 	}
 	return out
-}
-
-// trimmed rounds what is said to four digits.
-func trimmed(say func(float64) string) func(float64) string {
-	return func(v float64) string {
-		short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
-		if err != nil {
-			return say(v)
-		}
-		return say(short)
-	}
 }
 
 // markerClass returns the class of a kind of marker.

@@ -92,17 +92,24 @@ func New(core *page.Console) page.Part {
 	c := pages{core}
 	return page.Part{Screens: map[string]page.Screen{
 		"/system": {Title: "System", Section: "system", Template: "system.html", Live: "system", Load: c.loadSystem},
+		"/system/history": {Title: "History of the system", Section: "system", Template: "system-history.html",
+			Load: c.loadHistory},
 	}}
+}
+
+// forAdministrators returns an error, with a text if the caller may not see the system.
+func forAdministrators(err error, text string) error {
+	if fault.Is(err, fault.Forbidden) {
+		return fault.New(fault.Forbidden, "%s", text)
+	}
+	return err
 }
 
 // loadSystem is GET /console/system, for administrators.
 func (c pages) loadSystem(r *http.Request, s *page.Session) (any, error) {
 	data := &systemData{Command: page.Command("cf", "curl", "/v3/ingot/system")}
 	if err := c.Platform(r, s).Get(data, "/v3/ingot/system", nil); err != nil {
-		if fault.Is(err, fault.Forbidden) {
-			err = fault.New(fault.Forbidden, "The state of the system is for administrators and global auditors.")
-		}
-		return nil, err
+		return nil, forAdministrators(err, "The state of the system is for administrators and global auditors.")
 	}
 	now := time.Now()
 	for i := range data.Certificates {

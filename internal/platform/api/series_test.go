@@ -25,7 +25,7 @@ func (recorded) History(_ context.Context, _ string, in series.Range, now time.T
 	for _, r := range series.Resolutions() {
 		if r.Step == in.Step {
 			b := series.NewBlock(r, to-r.Step)
-			for _, scope := range []string{"", "web", "web/0"} {
+			for _, scope := range []string{"", "web", "web/0", series.Messages, series.Builds} {
 				b.Add(scope, to-r.Step, &p)
 			}
 			blocks = append(blocks, series.Stored{Resolution: r.ID, Start: r.Block(to - r.Step), Data: b.Encode()})
@@ -75,5 +75,27 @@ func TestSeriesOfApp(t *testing.T) {
 	metrics := f.want(f.call(f.admin(), "GET", "/v3/ingot/apps/"+app+"/metrics", nil), http.StatusOK).body
 	if !strings.Contains(metrics, `ingot_app_instances_wanted{app="a",process="web"} 1`) {
 		t.Errorf("metrics are %s", metrics)
+	}
+}
+
+// TestSeriesOfPlatform: those who may read everything see what the platform did; others do not.
+func TestSeriesOfPlatform(t *testing.T) {
+	t.Parallel()
+	f := setupOptions(t, db.SQLite, func(o *api.Options) { o.Series = recorded{} })
+	const path = "/v3/ingot/system/series"
+	for query, step := range map[string]string{"": `"step":10`, "?range=30d&points=360": `"step":7200`} {
+		body := f.want(f.call(f.admin(), "GET", path+query, nil), http.StatusOK).body
+		for _, want := range []string{step, `"requests_2xx":[`, `"messages_queued":[`, `"messages_waiting":[`, `"builds_staged":[`,
+			"10485760"} {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s has no %s: %.600s", query, want, body)
+			}
+		}
+	}
+	someone := f.as("someone", "cloud_controller.read", "cloud_controller.write")
+	f.want(f.call(someone, "GET", path, nil), http.StatusForbidden)
+	f.want(f.call(f.as("auditor", "cloud_controller.global_auditor"), "GET", path, nil), http.StatusOK)
+	for _, query := range []string{"?process=web", "?instance=0", "?range=2h", "?other=1"} {
+		f.want(f.call(f.admin(), "GET", path+query, nil), http.StatusBadRequest)
 	}
 }

@@ -41,7 +41,7 @@ func blocksOf(tx *db.Tx, app string, r series.Resolution, from int64, server str
 		"AND (server = ? OR ? = '') ORDER BY start_at", app, r.ID, from, server, server)
 }
 
-// AddPoints adds what a server measured to the blocks of apps, in one transaction. now is the time in
+// AddPoints adds what a server measured to the blocks of apps and the platform, in one transaction. now is the time in
 // Unix seconds, by which old blocks are removed. Apps that no longer exist are left out.
 func (s *Store) AddPoints(ctx context.Context, server string, now int64, more []series.Addition) error {
 	return s.db.UpdateLocking(ctx, func(tx *db.Tx) error {
@@ -63,7 +63,7 @@ func (s *Store) AddPoints(ctx context.Context, server string, now int64, more []
 
 // existing returns which apps exist.
 func existing(tx *db.Tx, more []series.Addition) (map[string]bool, error) {
-	there := map[string]bool{}
+	there := map[string]bool{series.Platform: true}
 	for some := range slices.Chunk(more, purgeBatch) {
 		args := make([]any, len(some))
 		for i := range some {
@@ -153,8 +153,8 @@ func trimSeries(tx *db.Tx, now int64, a *series.Addition) error {
 // PurgeSeries removes points of apps that no longer exist, and those that are too old.
 func (s *Store) PurgeSeries(ctx context.Context, now int64) error {
 	return s.db.Update(ctx, func(tx *db.Tx) error {
-		_, err := tx.Exec("DELETE FROM platform_series WHERE NOT EXISTS (SELECT 1 FROM platform_apps a WHERE a.guid = " +
-			"app_guid)")
+		_, err := tx.Exec("DELETE FROM platform_series WHERE app_guid <> ? AND NOT EXISTS (SELECT 1 FROM platform_apps a "+
+			"WHERE a.guid = app_guid)", series.Platform)
 		for _, r := range series.Resolutions() {
 			if err != nil {
 				break

@@ -76,6 +76,13 @@ func TestSeries(t *testing.T) {
 		if _, rows := size(app.GUID); rows != 0 {
 			t.Errorf("%d blocks are left after their time", rows)
 		}
+		add("one", series.Platform, series.Seconds, now)
+		if err := s.PurgeSeries(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+		if _, rows := size(series.Platform); rows == 0 {
+			t.Error("the platform, which is no app, has no blocks")
+		}
 		add("one", app.GUID, series.Seconds, now)
 		if err := s.Update(t.Context(), func(tx platform.Tx) error { return tx.Apps().Delete(app.GUID) }); err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@ package series
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -67,13 +68,21 @@ func Merge(blocks []Stored, from, to, step int64) *History {
 	return h
 }
 
-// Points returns the points of a scope.
-func (h *History) Points(scope string) Points {
+// Points returns the points of a scope of an app. An instance is measured by one server at a time, so the largest
+// of the servers' levels counts.
+func (h *History) Points(scope string) Points { return h.points(scope, math.Max) }
+
+// Sum returns the points of a scope whose levels are to be added: each server measures a part.
+func (h *History) Sum(scope string) Points {
+	return h.points(scope, func(x, y float64) float64 { return x + y })
+}
+
+func (h *History) points(scope string, levels func(x, y float64) float64) Points {
 	out := empty(h.from, h.step, int((h.to-h.from)/h.step))
 	for _, server := range h.servers {
 		found := ofServer(h.byServer[server], scope, h.from, h.to, h.step)
 		for i := range out.All {
-			out.All[i].Beside(&found.All[i])
+			out.All[i].merge(&found.All[i], levels)
 		}
 	}
 	return out

@@ -73,10 +73,6 @@ func (p *Point) Requests() float64 {
 	return sum
 }
 
-// Beside adds what another server measured at the same time: it has other requests, and
-// instances that the two hand over to each other are measured by one of them at a time.
-func (p *Point) Beside(other *Point) { p.merge(other, math.Max) }
-
 // merge combines two points; levels is used for fields that are levels.
 func (p *Point) merge(other *Point, levels func(x, y float64) float64) {
 	mine, theirs := p.Requests(), other.Requests()

@@ -84,8 +84,8 @@ func plain(h http.Handler) web.Handler {
 	}
 }
 
-// Figures returns the gauges and counters of a registry by their name, followed by the values
-// of their labels, separated by spaces. A collector that fails has none.
+// Figures returns the gauges and counters of a registry, and the counts of its histograms, by their name,
+// followed by the values of their labels, separated by spaces. A collector that fails has none.
 func Figures(r *prometheus.Registry) map[string]float64 {
 	figures := map[string]float64{}
 	families, _ := r.Gather() // returns what could be gathered
@@ -100,6 +100,8 @@ func Figures(r *prometheus.Registry) map[string]float64 {
 				figures[name] = m.GetGauge().GetValue()
 			case m.GetCounter() != nil:
 				figures[name] = m.GetCounter().GetValue()
+			case m.GetHistogram() != nil:
+				figures[name] = float64(m.GetHistogram().GetSampleCount())
 			}
 		}
 	}

@@ -41,6 +41,7 @@ func (a *API) seriesRoutes(g *web.Group) {
 	// Who may read an app may read its stats, and what they were.
 	g.Handle(http.MethodGet, "/v3/ingot/apps/{guid}/series", rest.Read, a.series)
 	g.Handle(http.MethodGet, "/v3/ingot/apps/{guid}/metrics", rest.Read, a.metrics)
+	g.Handle(http.MethodGet, "/v3/ingot/system/series", web.Scope(platform.ReadAllScopes...), a.platformSeries)
 }
 
 type seriesLimits struct {
@@ -89,6 +90,14 @@ func (q *seriesQuery) scope() string {
 		return series.Scope(q.process, q.instance)
 	}
 	return q.process
+}
+
+// coarser returns as many points as are asked for. The step stays a multiple of theirs.
+func (q *seriesQuery) coarser(points series.Points) series.Points {
+	if q.points == 0 {
+		return points
+	}
+	return points.Coarser(q.in.Step * ((q.in.Length/q.in.Step + int64(q.points) - 1) / int64(q.points)))
 }
 
 func readSeriesQuery(r *http.Request) (q seriesQuery, err error) {
@@ -163,11 +172,7 @@ func (a *API) series(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	points := history.Points(q.scope())
-	if q.points > 0 {
-		// The step stays a multiple of that of the points.
-		points = points.Coarser(q.in.Step * ((q.in.Length/q.in.Step + int64(q.points) - 1) / int64(q.points)))
-	}
+	points := q.coarser(history.Points(q.scope()))
 	body.Start, body.End = rest.Timestamp(time.Unix(points.Start, 0)), rest.Timestamp(time.Unix(to, 0))
 	body.Step, body.Processes, body.Series = points.Step, processesIn(history), presentSeries(points)
 	return web.Answer(w, http.StatusOK, body, nil)
@@ -269,14 +274,15 @@ func processesIn(h *series.History) []seriesProcess {
 	return out
 }
 
-// seriesFields are the names of fields in answers; rates are those divided by the seconds of a
-// point.
-var seriesFields = []struct {
+// seriesField is a field with its name in answers; a rate is divided by the seconds of a point.
+type seriesField struct {
 	name  string
 	field series.Field
 	rate  bool
 	times float64
-}{
+}
+
+var seriesFields = []seriesField{
 	{"requests_2xx", series.Status2xx, true, 1}, {"requests_3xx", series.Status3xx, true, 1},
 	{"requests_4xx", series.Status4xx, true, 1}, {"requests_5xx", series.Status5xx, true, 1},
 	{"requests_other", series.StatusOther, true, 1},
@@ -290,26 +296,30 @@ var seriesFields = []struct {
 // presentSeries returns the values of each field; null where nothing was measured.
 func presentSeries(points series.Points) map[string][]*float64 {
 	out := map[string][]*float64{"requests": make([]*float64, len(points.All))}
-	for _, f := range seriesFields {
-		out[f.name] = make([]*float64, len(points.All))
-	}
+	addSeries(out, points, seriesFields)
 	for i := range points.All {
-		p := &points.All[i]
-		for _, f := range seriesFields {
-			if !p.Has(f.field) {
-				continue
-			}
-			v := p[f.field] * f.times
-			if f.rate {
-				v /= float64(points.Step)
-			}
-			out[f.name][i] = rounded(v)
-		}
-		if p.Has(series.Status2xx) {
+		if p := &points.All[i]; p.Has(series.Status2xx) {
 			out["requests"][i] = rounded(p.Requests() / float64(points.Step))
 		}
 	}
 	return out
+}
+
+// addSeries adds the values of fields.
+func addSeries(out map[string][]*float64, points series.Points, fields []seriesField) {
+	for _, f := range fields {
+		values := make([]*float64, len(points.All))
+		for i := range points.All {
+			if p := &points.All[i]; p.Has(f.field) {
+				v := p[f.field] * f.times
+				if f.rate {
+					v /= float64(points.Step)
+				}
+				values[i] = rounded(v)
+			}
+		}
+		out[f.name] = values
+	}
 }
 
 // rounded drops digits that mean nothing, so that answers are small.

@@ -10,16 +10,22 @@ import (
 	"ingot/internal/platform/series"
 )
 
-// measure returns what apps did since the last call, by app and scope. Nothing is measured where
-// nothing runs and nothing was requested.
+// measure returns what apps and the platform did since the last call, by app and scope. Nothing is measured
+// where nothing runs and nothing was requested.
 func (r *Recorder) measure(ctx context.Context, now time.Time) map[string]map[string]*sums {
+	found := map[string]map[string]*sums{}
+	r.measureApps(ctx, now, found)
+	r.measurePlatform(found)
+	return found
+}
+
+func (r *Recorder) measureApps(ctx context.Context, now time.Time, found map[string]map[string]*sums) {
 	running, stats, crashes := r.Running(), r.Requests(), r.takeCrashes()
 	if len(running) == 0 && len(stats) == 0 && len(crashes) == 0 {
 		clear(r.last)
-		return nil
+		return
 	}
 	types := r.typesOf(ctx, running, stats)
-	found := map[string]map[string]*sums{}
 	seen := make(map[string]bool, len(running)+len(stats))
 	for i := range stats {
 		seen[stats[i].Instance] = true
@@ -52,11 +58,11 @@ func (r *Recorder) measure(ctx context.Context, now time.Time) map[string]map[st
 			delete(r.last, guid)
 		}
 	}
-	return found
 }
 
-// each calls add for the scopes of an instance: its app, its process and itself.
+// each calls add for the scopes of an instance: its app, its process and itself, and the sum of all apps.
 func each(found map[string]map[string]*sums, app, process string, index int, add func(*sums)) {
+	add(at(found, series.Platform, ""))
 	if s := at(found, app, ""); s != nil {
 		add(s)
 	}

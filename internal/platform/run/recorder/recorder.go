@@ -35,6 +35,8 @@ type Config struct {
 	Usage   func(ctx context.Context, instances ...string) map[string]usage.Usage
 	// Requests returns the counts of instances by this server's router.
 	Requests func() []router.Stats
+	// Platform returns figures of the platform as a whole; nil means that it has none.
+	Platform func() []Figure
 	// Types returns the types of processes, of which other servers run the instances.
 	Types func(ctx context.Context, processes []string) (map[string]string, error)
 	Log   *slog.Logger
@@ -85,7 +87,8 @@ type Recorder struct {
 	ticking sync.Mutex       // held by Tick and Stop, of all below
 	last    map[string]*last // by instance
 	types   map[string]string
-	fails   bool // the last write failed
+	totals  map[Figure]float64 // of the platform at the last tick; the keys have no value
+	fails   bool               // the last write failed
 
 	mu   sync.Mutex // of apps, which readers use too
 	apps map[string]*track
@@ -97,7 +100,7 @@ func New(c Config) *Recorder {
 		c.Now = time.Now
 	}
 	return &Recorder{Config: c, crashes: map[crash]int64{}, apps: map[string]*track{}, last: map[string]*last{},
-		types: map[string]string{}}
+		types: map[string]string{}, totals: map[Figure]float64{}}
 }
 
 // Start starts to measure.

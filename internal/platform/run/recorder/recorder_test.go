@@ -35,6 +35,7 @@ type world struct {
 	full    error
 	writes  int
 	noise   bool // what instances do differs
+	figures []recorder.Figure
 }
 
 func newWorld() *world {
@@ -68,11 +69,14 @@ func (w *world) AddPoints(_ context.Context, server string, now int64, more []se
 	return nil
 }
 
-func (w *world) Series(_ context.Context, _ string, resolution int, from, recent int64) ([]series.Stored, error) {
+func (w *world) Series(_ context.Context, app string, resolution int, from, recent int64) ([]series.Stored, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all []series.Stored
-	for _, b := range w.stored {
+	for key, b := range w.stored {
+		if !strings.HasPrefix(key, app+" ") {
+			continue
+		}
 		since := from
 		if b.Resolution < resolution {
 			since = recent
@@ -88,6 +92,7 @@ func (w *world) recorder() *recorder.Recorder {
 	return recorder.New(recorder.Config{
 		Store: w, Server: "one", Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return w.now },
 		Running:  func() []controller.Running { return w.running },
+		Platform: func() []recorder.Figure { return slices.Clone(w.figures) },
 		Requests: func() []router.Stats { return slices.Clone(w.stats) },
 		Usage: func(_ context.Context, guids ...string) map[string]usage.Usage {
 			out := map[string]usage.Usage{}
@@ -274,6 +279,57 @@ func TestIdle(t *testing.T) {
 	}
 	if w.writes != 0 {
 		t.Errorf("%d writes, want none", w.writes)
+	}
+}
+
+// TestPlatform: requests of all apps are added up; totals of the platform become what was added in ten seconds, and
+// levels stay levels. Figures of a time without apps are written too.
+func TestPlatform(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	r := w.recorder()
+	w.figures = []recorder.Figure{
+		{Scope: series.Messages, Field: series.Delivered}, {Scope: series.Messages, Field: series.Waiting, Level: true},
+		{Scope: series.Builds, Field: series.Staged, Value: 1},
+	}
+	last := func(scope string) (p series.Point) {
+		t.Helper()
+		h, err := r.History(t.Context(), series.Platform, series.Ranges[0], w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p = series.None()
+		for _, one := range h.Sum(scope).All {
+			if !one.Empty() {
+				p = one
+			}
+		}
+		return p
+	}
+	for range 12 {
+		w.figures[0].Value += 30
+		w.figures[1].Value = 7
+		w.work(t.Context(), r)
+	}
+	if p := last(series.Messages); p[series.Delivered] != 30 || p[series.Waiting] != 7 || p[series.Queued] != 0 {
+		t.Errorf("messages are %v, want 30 delivered and 7 that wait", p)
+	}
+	if p := last(series.Builds); p[series.Staged] != 0 {
+		t.Errorf("builds are %v, want none after the first point", p)
+	}
+	if p := last(""); !p.Empty() {
+		t.Errorf("apps are %v, want nothing", p)
+	}
+	w.run("one", 0)
+	w.run("two", 0)
+	for range 6 {
+		w.work(t.Context(), r)
+	}
+	if p := last(""); !near(p[series.Status2xx], 30) || p[series.Instances] != 2 || !near(p[series.Memory], 200<<20) {
+		t.Errorf("apps are %v, want 30 requests, 2 instances and 200 MB", p)
+	}
+	if p := last(series.Messages); p[series.Delivered] != 0 {
+		t.Errorf("messages are %v, want none", p)
 	}
 }
 
