@@ -54,7 +54,7 @@ func TestHangingMailDelaysNoInbox(t *testing.T) {
 		send := w.send(to(notify.ToEveryone, ""))
 		w.store.until(t, "all inboxes have it", func() bool { return w.counts(send).Delivered == 300 })
 		for _, o := range stored.all() {
-			if o.UserID == "" || o.KindID != "news" || o.Body.Subject != "CF Notification: Hello" {
+			if o.UserID == "" || o.KindID != "news" || o.Body.Subject != "Hello" {
 				t.Fatalf("an inbox got %+v", o)
 			}
 		}

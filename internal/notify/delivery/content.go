@@ -75,6 +75,9 @@ func (c *contents) body(ctx context.Context, l *message) (body *notify.Body, own
 		return nil, false, err
 	}
 	with, locale, err := c.inLanguage(ctx, chosen, l)
+	if err == nil && l.Channel != notify.Email && chosen.id == notify.DefaultTemplate {
+		with, err = unframed()
+	}
 	if err != nil {
 		return nil, false, err
 	}
@@ -111,6 +114,10 @@ func (c *contents) body(ctx context.Context, l *message) (body *notify.Body, own
 	}
 	return c.keep(key, body), false, nil
 }
+
+// unframed is the default template outside of mail: only the caller's content. That of mail names the platform in each
+// subject, says why one gets it, and ends with a link to unsubscribe.
+var unframed = sync.OnceValues(func() (*template.Compiled, error) { return compile(template.DefaultV2()) })
 
 // personal renders a message that no other recipient gets.
 func (c *contents) personal(ctx context.Context, with *template.Compiled, l *message,
