@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -136,14 +137,7 @@ func clientPush(ctx context.Context, p *Platform, c *pusher, program string, rou
 		0o700); err != nil {
 		return 0, 0, err
 	}
-	defer func() {
-		var found struct{ Resources []struct{ GUID string } }
-		findErr := p.Do(context.WithoutCancel(ctx), http.MethodGet, "/v3/apps?names="+name, nil, &found)
-		for _, app := range found.Resources {
-			findErr = errors.Join(findErr, p.Remove(ctx, &App{GUID: app.GUID}))
-		}
-		err = errors.Join(err, findErr)
-	}()
+	defer func() { err = errors.Join(err, p.removeNamed(ctx, name)) }()
 	push := func() time.Duration {
 		began := time.Now()
 		if err == nil {
@@ -153,4 +147,17 @@ func clientPush(ctx context.Context, p *Platform, c *pusher, program string, rou
 	}
 	took = push()
 	return took, push(), err
+}
+
+// removeNamed deletes the apps with these names, if they exist, and waits until nothing runs.
+func (p *Platform) removeNamed(ctx context.Context, names ...string) error {
+	var found struct{ Resources []struct{ GUID string } }
+	err := p.Do(context.WithoutCancel(ctx), http.MethodGet, "/v3/apps?names="+strings.Join(names, ","), nil, &found)
+	for _, app := range found.Resources {
+		err = errors.Join(err, p.remove(ctx, app.GUID))
+	}
+	if err != nil {
+		return err
+	}
+	return p.awaitNone(context.WithoutCancel(ctx))
 }

@@ -29,6 +29,7 @@ var sections = []Section{
 	dockerSection,
 	revisionsSection,
 	clientSection,
+	gitSection,
 	watchSection,
 	instancesSection,
 	membersSection,

@@ -370,15 +370,20 @@ func (p *Platform) Remove(ctx context.Context, app *App) error {
 	if app == nil || app.GUID == "" {
 		return nil
 	}
+	if err := p.remove(ctx, app.GUID); err != nil {
+		return err
+	}
+	return p.awaitNone(context.WithoutCancel(ctx))
+}
+
+// remove deletes an app, also after an interrupt.
+func (p *Platform) remove(ctx context.Context, guid string) error {
 	ctx = context.WithoutCancel(ctx)
-	header, err := p.send(ctx, http.MethodDelete, "/v3/apps/"+app.GUID, "application/json", nil, nil)
+	header, err := p.send(ctx, http.MethodDelete, "/v3/apps/"+guid, "application/json", nil, nil)
 	if err == nil {
 		err = p.await(ctx, header)
 	}
-	if err != nil {
-		return err
-	}
-	return p.awaitNone(ctx)
+	return err
 }
 
 // awaitNone waits until no instance is left.

@@ -230,14 +230,7 @@ func (a *watchedApp) measure(ctx context.Context, r *Report, p *Platform, ours, 
 	if err := a.write(w.dir); err != nil {
 		return err
 	}
-	defer func() {
-		var found struct{ Resources []struct{ GUID string } }
-		findErr := p.Do(context.WithoutCancel(ctx), http.MethodGet, "/v3/apps?names="+w.host, nil, &found)
-		for _, app := range found.Resources {
-			findErr = errors.Join(findErr, p.Remove(ctx, &App{GUID: app.GUID}))
-		}
-		err = errors.Join(err, findErr)
-	}()
+	defer func() { err = errors.Join(err, p.removeNamed(ctx, w.host)) }()
 	saved, err := w.saves(ctx, ours, rounds)
 	if err != nil {
 		return err

@@ -266,11 +266,11 @@ func (p *push) stage(w *watch, pkg *platform.Package) (string, error) {
 			build, err = tx.Builds().Get(build.GUID)
 			return err
 		})
-		return err == nil && build.State != platform.BuildStaging, err
+		if err == nil && build.State != platform.BuildStaging && build.State != platform.BuildStaged {
+			why, _, _ := strings.Cut(build.Error, "\n") // then come the lines that were shown
+			err = fault.New(fault.Unprocessable, "the build failed: %s", why)
+		}
+		return err == nil && build.State == platform.BuildStaged, err
 	})
-	if err == nil && build.State != platform.BuildStaged {
-		why, _, _ := strings.Cut(build.Error, "\n") // then come the lines that were shown
-		err = fault.New(fault.Unprocessable, "the build failed: %s", why)
-	}
 	return build.DropletGUID, err
 }

@@ -16,6 +16,9 @@ const (
 	// startTime is how long the new version may take, as in the client.
 	startTime = 5 * time.Minute
 	undoTime  = 20 * time.Second
+	// provenAfter is how long a new version must be ready before it replaces the one before it, unless the
+	// app's manifest says otherwise: shorter than in other deployments, because a developer waits for it.
+	provenAfter = 250 * time.Millisecond
 )
 
 // launched is a version of the app that is being started.
@@ -37,6 +40,13 @@ func (p *push) launch(w *watch, droplet string) error {
 		}
 		v := &launched{stopped: app.State == platform.AppStopped, previous: app.DropletGUID}
 		v.Deployment = &platform.Deployment{Strategy: platform.StrategyRolling, MaxInFlight: 1, DropletGUID: droplet}
+		web, err := actions.ProcessOf(req.Tx, app.GUID, platform.WebProcess)
+		switch {
+		case err == nil:
+			v.Options.MinHealthyMS = minHealthy(web)
+		case !fault.Is(err, fault.NotFound): // the deployment says that it is missing
+			return nil, err
+		}
 		return v, p.Platform.CreateDeployment(req.Tx, req.Caller.Actor(), app, v.Deployment)
 	})
 	if err != nil {
@@ -63,6 +73,15 @@ func (p *push) launch(w *watch, droplet string) error {
 		p.Log.WarnContext(p.r.Context(), "a failed git push could not be undone", "app", p.app.GUID, "error", undo)
 	}
 	return err
+}
+
+// minHealthy returns how many milliseconds a new instance of a process has to be ready.
+func minHealthy(web *platform.Process) *int64 {
+	ms := provenAfter.Milliseconds()
+	if web.MinHealthy != nil {
+		ms = int64(*web.MinHealthy) * 1000
+	}
+	return &ms
 }
 
 // runs reports whether the new version has replaced the old one, or why it cannot.

@@ -20,10 +20,11 @@ const (
 	// quietTime is the time without output after which an empty message keeps the connection
 	// open.
 	quietTime = 5 * time.Second
-	// checkInterval is how often the state of a build or start is looked at, and lagTime how
-	// long lines may arrive after it.
-	checkInterval = 150 * time.Millisecond
-	lagTime       = 150 * time.Millisecond
+	// checkInterval is how often the state of a build or start is looked at. Lines may arrive for lagTime
+	// after it, and for failedLag after a failure, whose reason they have.
+	checkInterval = 30 * time.Millisecond
+	lagTime       = 20 * time.Millisecond
+	failedLag     = 150 * time.Millisecond
 	// maxHeld is how many lines of instances are held that are not known yet.
 	maxHeld     = 500
 	longestLine = 4096
@@ -129,23 +130,27 @@ func (w *watch) until(ctx context.Context, check func() (bool, error)) error {
 			w.show(lines)
 		case <-ticker.C:
 			done, err := check()
-			if done || err != nil {
-				w.rest()
+			switch {
+			case err != nil:
+				w.rest(failedLag)
 				return err
+			case done:
+				w.rest(lagTime)
+				return nil
 			}
 			w.stay()
 		}
 	}
 }
 
-// rest shows the lines that are late.
-func (w *watch) rest() {
+// rest shows the lines that are late, until none comes for a while.
+func (w *watch) rest(lag time.Duration) {
 	w.show(nil)
 	for {
 		select {
 		case lines := <-w.batches:
 			w.show(lines)
-		case <-time.After(lagTime):
+		case <-time.After(lag):
 			return
 		}
 	}

@@ -123,7 +123,7 @@ type Config struct {
 	PIDs int
 	// ShortestDeployment is how long a deployment is active at least, even if all its
 	// instances are ready sooner: clients that do not wait for it look for it a moment
-	// later.
+	// later. It does not apply to rolling deployments with their own minimum healthy time.
 	ShortestDeployment time.Duration
 	// MinHealthy is how long a new instance of a deployment has to be ready before it counts,
 	// unless the deployment or the process says otherwise.

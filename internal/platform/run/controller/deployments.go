@@ -193,8 +193,8 @@ func (r *rollout) advance(d *platform.Deployment, ready, target int, canary bool
 		}
 	case ready < target:
 	case (!canary || d.Step > 1) && d.Reason == platform.ReasonDeploying &&
-		r.rules.now.Before(d.LastChange.Add(r.ShortestDeployment)):
-		r.lookAgain(d.LastChange.Add(r.ShortestDeployment))
+		r.rules.now.Before(d.LastChange.Add(r.shortest(d))):
+		r.lookAgain(d.LastChange.Add(r.shortest(d)))
 	case !canary:
 		change(platform.DeploymentFinalized, platform.ReasonDeployed)
 	case d.Reason == platform.ReasonDeploying:
@@ -210,6 +210,15 @@ func (r *rollout) advance(d *platform.Deployment, ready, target int, canary bool
 	if d.Status == platform.DeploymentActive {
 		d.Error = r.trouble()
 	}
+}
+
+// shortest returns how long a deployment is active at least. A rolling one whose client has set the minimum
+// healthy time ends without a delay: such a client knows us, and follows the deployment itself.
+func (r *rollout) shortest(d *platform.Deployment) time.Duration {
+	if d.Strategy == platform.StrategyRolling && d.Options.MinHealthyMS != nil {
+		return 0
+	}
+	return r.ShortestDeployment
 }
 
 // becameReady reports whether a new instance accepts requests since this pass.
