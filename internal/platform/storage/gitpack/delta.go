@@ -49,6 +49,9 @@ func (r *reader) apply(d *pending, base int32) error {
 	if size > r.limits.Bytes {
 		return tooLarge(r.limits.Bytes)
 	}
+	if err := r.unpack(size); err != nil {
+		return err
+	}
 	if of.size <= small {
 		if r.base, err = r.spill.content(&of, r.base); err != nil {
 			return err

@@ -38,49 +38,60 @@ func (o *Objects) Snapshot(of Hash) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	type folder struct {
-		tree  Hash
-		path  string
-		depth int
-	}
 	s := &Snapshot{Time: info.time, Subject: info.subject, objects: o}
-	stack := []folder{{info.tree, "", 0}}
+	stack, paths := []folder{{info.tree, "", 0}}, 0
 	for len(stack) > 0 {
 		next := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		if next.depth > maxDepth {
 			return nil, refused("%s is in more than %d folders", quote(next.path), maxDepth)
 		}
-		entries, err := o.tree(next.tree)
+		names := map[string]bool{}
+		err := o.tree(next.tree, func(e entry) error {
+			if len(s.Files) >= o.limits.Files {
+				return fault.New(fault.TooLarge, "the commit has more than %d files and folders", o.limits.Files)
+			}
+			f, err := o.checked(e, next.path, names)
+			if err != nil {
+				return err
+			}
+			if paths += len(f.Path); paths > maxPaths {
+				return fault.New(fault.TooLarge, "the paths of the commit's files have more than %d MB", maxPaths>>20)
+			}
+			s.Files = append(s.Files, f)
+			if f.Mode.IsDir() {
+				stack = append(stack, folder{e.hash, f.Path, next.depth + 1})
+			}
+			return nil
+		})
 		if err != nil {
 			return nil, err
 		}
-		if len(s.Files)+len(stack)+len(entries) > o.limits.Files {
-			return nil, fault.New(fault.TooLarge, "the commit has more than %d files and folders", o.limits.Files)
-		}
-		names := make(map[string]bool, len(entries))
-		for _, e := range entries {
-			full := path.Join(next.path, e.name)
-			if err := checkName(e.name, full); err != nil {
-				return nil, err
-			}
-			if names[e.name] {
-				return nil, refused("%s is in the commit twice", quote(full))
-			}
-			names[e.name] = true
-			if e.mode == modeDir {
-				s.Files = append(s.Files, File{Path: full, Mode: fs.ModeDir | 0o755})
-				stack = append(stack, folder{e.hash, full, next.depth + 1})
-				continue
-			}
-			f, err := o.file(e, full)
-			if err != nil {
-				return nil, err
-			}
-			s.Files = append(s.Files, f)
-		}
 	}
 	return s, nil
+}
+
+// folder is a tree of a snapshot.
+type folder struct {
+	tree  Hash
+	path  string
+	depth int
+}
+
+// checked returns an entry of a folder, in which names are known already.
+func (o *Objects) checked(e entry, folder string, names map[string]bool) (f File, err error) {
+	full := path.Join(folder, e.name)
+	if err := checkName(e.name, full); err != nil {
+		return f, err
+	}
+	if names[e.name] {
+		return f, refused("%s is in the commit twice", quote(full))
+	}
+	names[e.name] = true
+	if e.mode == modeDir {
+		return File{Path: full, Mode: fs.ModeDir | 0o755}, nil
+	}
+	return o.file(e, full)
 }
 
 // file returns a file or a link.
@@ -174,8 +185,14 @@ func (s *Snapshot) Find(name string, limit int64) ([]byte, error) {
 // Zip writes files of the snapshot, with their paths below a folder, which "" means all.
 func (s *Snapshot) Zip(w io.Writer, folder string, keep func(File) bool) (files int, err error) {
 	z := zip.NewWriter(w)
-	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
-		return flate.NewWriter(w, flate.BestSpeed)
+	var deflate *flate.Writer // used again: a new one takes longer than a small file
+	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (_ io.WriteCloser, err error) {
+		if deflate == nil {
+			deflate, err = flate.NewWriter(w, flate.BestSpeed)
+		} else {
+			deflate.Reset(w)
+		}
+		return deflate, err
 	})
 	for _, f := range s.Files {
 		if folder != "" {

@@ -49,6 +49,12 @@ const (
 	maxDepth = 100
 	maxPath  = 4096
 	maxName  = 255
+	// maxPaths limits the sum of the paths of all files, which are held in memory: 100,000 files may have 335
+	// bytes each.
+	maxPaths = 32 << 20
+	// maxWork is how many times the limit of bytes may be unpacked in all. Objects that are known already and
+	// differences take no space in the end, but time.
+	maxWork = 4
 )
 
 func (l Limits) withDefaults() Limits {
@@ -100,6 +106,7 @@ type Objects struct {
 	packs, spill *spill
 	list         []object
 	index        map[Hash]int32
+	work         int64 // bytes that were unpacked
 }
 
 // New returns a set without objects, with its temporary files in dir.
@@ -131,6 +138,15 @@ func (o *Objects) Close() {
 
 // Used returns how many bytes the temporary files have.
 func (o *Objects) Used() int64 { return *o.spill.used }
+
+// unpack counts bytes that are about to be unpacked.
+func (o *Objects) unpack(n int64) error {
+	if o.work += n; o.work > maxWork*o.limits.Bytes {
+		return fault.New(fault.TooLarge, "the pack has more than %d MB to unpack: it repeats its objects",
+			maxWork*o.limits.Bytes>>20)
+	}
+	return nil
+}
 
 // refused returns the error for a pack that cannot be used.
 func refused(format string, args ...any) error {

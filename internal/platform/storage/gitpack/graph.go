@@ -80,31 +80,32 @@ func (o *Objects) commit(h Hash) (c commitInfo, err error) {
 	return c, nil
 }
 
-// tree returns the entries of a tree.
-func (o *Objects) tree(h Hash) ([]entry, error) {
+// tree calls visit with each entry of a tree, one after the other: a tree may have half a million.
+func (o *Objects) tree(h Hash, visit func(entry) error) error {
 	i, err := o.find(h, tree)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	text, err := o.spill.content(&o.list[i], nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var out []entry
 	for len(text) > 0 {
 		head, rest, ok := bytes.Cut(text, []byte{0})
 		if !ok || len(rest) < len(h) {
-			return nil, damaged("the tree %s ends early", h)
+			return damaged("the tree %s ends early", h)
 		}
 		digits, name, ok := strings.Cut(string(head), " ")
 		mode, err := strconv.ParseUint(digits, 8, 32)
 		if !ok || err != nil {
-			return nil, damaged("the tree %s has an invalid entry", h)
+			return damaged("the tree %s has an invalid entry", h)
 		}
-		out = append(out, entry{uint32(mode), name, Hash(rest[:len(h)])})
+		if err := visit(entry{uint32(mode), name, Hash(rest[:len(h)])}); err != nil {
+			return err
+		}
 		text = rest[len(h):]
 	}
-	return out, nil
+	return nil
 }
 
 // Closure is all that a commit needs: the commits before it, their trees and files.
@@ -114,58 +115,66 @@ type Closure struct {
 	Bytes int64
 }
 
+// walk collects what a commit needs. An object is on the stack once at most, whatever refers to it.
+type walk struct {
+	*Objects
+	seen  []bool
+	stack []int32
+}
+
+// need adds an object, unless it is known.
+func (w *walk) need(h Hash, k kind) error {
+	i, err := w.find(h, k)
+	if err != nil || w.seen[i] {
+		return err
+	}
+	w.seen[i] = true
+	w.stack = append(w.stack, i)
+	return nil
+}
+
+// needs adds what an object refers to.
+func (w *walk) needs(of *object) error {
+	switch of.kind {
+	case commit:
+		info, err := w.commit(of.hash)
+		if err != nil {
+			return err
+		}
+		err = w.need(info.tree, tree)
+		for _, parent := range info.parents {
+			if err == nil {
+				err = w.need(parent, commit)
+			}
+		}
+		return err
+	case tree:
+		return w.tree(of.hash, func(e entry) error {
+			switch e.mode {
+			case modeSubmodule:
+				return nil // a commit of another repository
+			case modeDir:
+				return w.need(e.hash, tree)
+			}
+			return w.need(e.hash, blob)
+		})
+	}
+	return nil
+}
+
 // Closure returns what a commit needs, or a MissingError.
 func (o *Objects) Closure(of Hash) (*Closure, error) {
-	type item struct {
-		hash Hash
-		kind kind
-	}
-	c := &Closure{}
-	seen := make([]bool, len(o.list))
-	stack := []item{{of, commit}}
-	for len(stack) > 0 {
-		next := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		i, err := o.find(next.hash, next.kind)
-		if err != nil {
-			return nil, err
-		}
-		if seen[i] {
-			continue
-		}
-		seen[i] = true
+	c, w := &Closure{}, &walk{Objects: o, seen: make([]bool, len(o.list))}
+	err := w.need(of, commit)
+	for err == nil && len(w.stack) > 0 {
+		i := w.stack[len(w.stack)-1]
+		w.stack = w.stack[:len(w.stack)-1]
 		c.objects = append(c.objects, i)
 		c.Bytes += o.list[i].size
-		switch next.kind {
-		case commit:
-			info, err := o.commit(next.hash)
-			if err != nil {
-				return nil, err
-			}
-			stack = append(stack, item{info.tree, tree})
-			for _, parent := range info.parents {
-				if j, ok := o.index[parent]; !ok || !seen[j] {
-					stack = append(stack, item{parent, commit})
-				}
-			}
-		case tree:
-			entries, err := o.tree(next.hash)
-			if err != nil {
-				return nil, err
-			}
-			for _, e := range entries {
-				k := blob
-				switch e.mode {
-				case modeSubmodule:
-					continue // a commit of another repository
-				case modeDir:
-					k = tree
-				}
-				if j, ok := o.index[e.hash]; !ok || !seen[j] {
-					stack = append(stack, item{e.hash, k})
-				}
-			}
-		}
+		err = w.needs(&o.list[i])
+	}
+	if err != nil {
+		return nil, err
 	}
 	return c, nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/zlib"
 
@@ -29,7 +30,6 @@ type pending struct {
 	size       int64 // of the difference
 	baseStart  int64 // of the base's entry, or 0
 	base       Hash
-	done       bool
 }
 
 // reader reads one pack.
@@ -242,7 +242,7 @@ func (r *reader) head() (kind, int64, error) {
 	if size > r.limits.Bytes {
 		return 0, 0, tooLarge(r.limits.Bytes)
 	}
-	return k, size, nil
+	return k, size, r.unpack(size)
 }
 
 // offset reads the distance of a base.
@@ -309,17 +309,8 @@ func (r *reader) resolve() error {
 	for len(queue) > 0 {
 		next := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
-		var waiting []int32
-		if next.start != 0 {
-			waiting = r.onStart[next.start]
-		}
-		waiting = append(waiting[:len(waiting):len(waiting)], r.onHash[r.list[next.of].hash]...)
-		for _, w := range waiting {
+		for _, w := range r.waiting(next.start, r.list[next.of].hash) {
 			d := &r.deltas[w]
-			if d.done {
-				continue
-			}
-			d.done = true
 			left--
 			if err := r.apply(d, next.of); err != nil {
 				return err
@@ -331,6 +322,14 @@ func (r *reader) resolve() error {
 		return &MissingError{"a difference is from an object that the server does not have"}
 	}
 	return nil
+}
+
+// waiting returns the differences from an object, once: a pack may have the object many times.
+func (r *reader) waiting(start int64, h Hash) []int32 {
+	all := slices.Concat(r.onStart[start], r.onHash[h])
+	delete(r.onStart, start)
+	delete(r.onHash, h)
+	return all
 }
 
 // MissingError means that a pack needs objects that it does not have.
