@@ -217,22 +217,26 @@ func summarizeProcess(ctx context.Context, s *core.Session, pr cfapi.Process) (p
 type appFlags struct {
 	GUID     bool   `long:"guid" description:"Show only the guid"`
 	Requests bool   `long:"requests" description:"Also show request counts, status codes and latencies per instance"`
-	History  string `long:"history" value-name:"1h|24h|7d|30d" optional:"yes" optional-value:"1h" description:"Show what the app did over time: --history for the last hour, or --history=30d"`
+	History  string `long:"history" value-name:"1h|24h|7d|30d" optional:"yes" optional-value:"1h" description:"Show what the app did over time: in the last hour, or in RANGE, such as --history 30d"`
 }
 
 func showApp(ctx context.Context, s *core.Session, w core.Words, f *appFlags) (core.Result, error) {
-	if !f.GUID {
-		s.Doing("Showing health and status of app %s", w["APP"])
+	name, span, err := f.nameAndRange(w["APP"], w["RANGE"])
+	if err != nil {
+		return nil, err
 	}
-	app, err := s.App(ctx, w["APP"])
+	if !f.GUID {
+		s.Doing("Showing health and status of app %s", name)
+	}
+	app, err := s.App(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	if f.GUID {
 		return &core.Text{Key: "guid", Value: app.GUID}, nil
 	}
-	if f.History != "" {
-		return showHistory(ctx, s, app, f.History)
+	if span != "" {
+		return showHistory(ctx, s, app, span)
 	}
 	found, err := Summarize(ctx, s, app)
 	if err != nil {
@@ -253,7 +257,7 @@ func OrNilToo(r *Summary, err error) (core.Result, error) {
 
 func appCommands() []*core.Command {
 	return core.InGroup(core.GroupInspect,
-		core.Entry("app", "APP", "Show an app's status", core.NeedsSpace, showApp, "my-app", "my-app --requests",
-			"my-app --history=24h", "my-app --guid"),
+		core.Entry("app", "APP [RANGE]", "Show an app's status", core.NeedsSpace, showApp, "my-app",
+			"my-app --requests", "my-app --history", "my-app --history 24h", "my-app --guid"),
 	)
 }

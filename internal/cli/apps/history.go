@@ -2,7 +2,9 @@ package apps
 
 import (
 	"context"
+	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -105,6 +107,30 @@ func curve(values []*float64, most float64) string {
 		}
 	}
 	return strings.TrimRight(b.String(), " ")
+}
+
+// ranges are those of the history; the first is meant by --history alone.
+var ranges = []string{"1h", "24h", "7d", "30d"}
+
+// nameAndRange returns the name of the app, and the range of its history if it is to be shown. The parser takes a
+// range as the flag's value only after "=", because --history also stands alone: after a space it is an argument,
+// before or after the name.
+func (f *appFlags) nameAndRange(name, word string) (app, span string, err error) {
+	switch {
+	case word == "":
+		return name, f.History, nil
+	case f.History == "":
+		return "", "", core.UsageError(fmt.Sprintf("unexpected argument %q", word))
+	case f.History != ranges[0]:
+		return "", "", core.UsageError(fmt.Sprintf("unexpected argument %q: the range is %s", word, f.History))
+	case slices.Contains(ranges, name) && !slices.Contains(ranges, word):
+		name, word = word, name
+	}
+	if !slices.Contains(ranges, word) {
+		return "", "", core.UsageError(fmt.Sprintf("%q is not a range of the history. Valid ranges: %s", word,
+			strings.Join(ranges, ", ")))
+	}
+	return name, word, nil
 }
 
 // showHistory shows what an app did in a range of time.
