@@ -78,9 +78,9 @@ func measureGit(ctx context.Context, r *Report) (err error) {
 		Detail: fmt.Sprintf("worst %s ms, of ingot push %s ms", number(worst), number(peerWorst)),
 	})
 	p.noteEngine(r)
-	r.Note("%d rounds in turn, order swapped, of two static apps with %d files of which one changes. ingot push stops the "+
-		"app and starts it again; git push replaces it by a rolling deployment, without downtime, in which the new version "+
-		"is ready for 250 ms before it gets requests.", rounds, len(gitFiles)+1)
+	r.Note("%d rounds in turn, order swapped, of two static apps with %d files of which one changes. ingot push stops "+
+		"the app and starts it again; git push replaces it by a rolling deployment, without downtime, in which the new "+
+		"version is ready for 250 ms before it gets requests.", rounds, len(gitFiles)+1)
 	return nil
 }
 

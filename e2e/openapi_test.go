@@ -18,7 +18,7 @@ func TestDescriptionsAreValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string][]byte{
-		"system": additions, "notifications, version 1": httpext.DescriptionV1, "version 2": httpext.DescriptionV2,
+		"system": additions, "notifications, version 1": httpext.DescriptionV1(), "version 2": httpext.DescriptionV2(),
 	} {
 		doc, err := openapi3.NewLoader().LoadFromData(text)
 		if err == nil {

@@ -8,11 +8,11 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"ingot/internal/base/distro"
+	"ingot/internal/base/pattern"
 	"ingot/internal/cli/core"
 	"ingot/internal/platform/engine/container"
 )
@@ -33,14 +33,14 @@ func (p *process) host() []core.Finding {
 }
 
 // ownBridge is the name of an interface that the container engine has made.
-var ownBridge = regexp.MustCompile(`^ig[0-9a-f]{6,}`)
+var ownBridge = pattern.OnUse(`^ig[0-9a-f]{6,}`)
 
 // machineAddresses returns the addresses of the machine without those for containers.
 func machineAddresses() ([]net.Addr, error) {
 	interfaces, err := net.Interfaces()
 	var all []net.Addr
 	for _, one := range interfaces {
-		if !ownBridge.MatchString(one.Name) {
+		if !ownBridge().MatchString(one.Name) {
 			addresses, addressErr := one.Addrs()
 			all, err = append(all, addresses...), errors.Join(err, addressErr)
 		}

@@ -119,10 +119,10 @@ var rules = []rule{
 		},
 	},
 	{
-		name: "domain types import only errors",
+		name: "domain types import only errors and patterns",
 		reason: "the domain types and their rules do no I/O and do not depend on their callers, so that every package can " +
 			"share them",
-		from: set{"internal/platform"}, only: set{"internal/base/fault"},
+		from: set{"internal/platform"}, only: set{"internal/base/fault", "internal/base/pattern"},
 	},
 	{
 		name: "fault and token import nothing else",
@@ -268,8 +268,8 @@ func TestImportsChecker(t *testing.T) {
 	}{
 		{"internal/platform", "ingot/internal/base/fault", nil},
 		{"internal/platform", "time", nil},
-		{"internal/platform", "ingot/internal/base/token", []string{"domain types import only errors"}},
-		{"internal/platform", "ingot/internal/platform/actions", []string{"domain types import only errors"}},
+		{"internal/platform", "ingot/internal/base/token", []string{"domain types import only errors and patterns"}},
+		{"internal/platform", "ingot/internal/platform/actions", []string{"domain types import only errors and patterns"}},
 		{"internal/base/fault", "ingot/internal/base/logging", []string{"fault and token import nothing else"}},
 		{"internal/base/token", "ingot/internal/base/fault", nil},
 		{"internal/base/token", "github.com/go-jose/go-jose/v4", nil},

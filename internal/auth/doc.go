@@ -20,9 +20,9 @@
 // the notification service: those work with any other UAA as well.
 //
 // Imports: auth/scim, base/background, base/fault, base/limit, base/look,
-// base/token, base/version, base/web, github.com/go-jose/go-jose/v4,
-// github.com/go-jose/go-jose/v4/jwt, github.com/google/uuid,
-// github.com/maypok86/otter/v2, github.com/prometheus/client_golang/prometheus,
-// golang.org/x/crypto/argon2, golang.org/x/crypto/bcrypt,
-// golang.org/x/time/rate.
+// base/pattern, base/token, base/version, base/web,
+// github.com/go-jose/go-jose/v4, github.com/go-jose/go-jose/v4/jwt,
+// github.com/google/uuid, github.com/maypok86/otter/v2,
+// github.com/prometheus/client_golang/prometheus, golang.org/x/crypto/argon2,
+// golang.org/x/crypto/bcrypt, golang.org/x/time/rate.
 package auth

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"net/http"
 	"net/mail"
-	"regexp"
 	"slices"
 	"strings"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/pattern"
 	"ingot/internal/base/token"
 	"ingot/internal/base/web"
 )
@@ -77,13 +77,13 @@ func (b *userBody) apply(u *User, all bool) {
 }
 
 // localeForm allows the tags of BCP 47, and what other authorization servers write for them: en_US.
-var localeForm = regexp.MustCompile(`^([A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8}){0,6})?$`)
+var localeForm = pattern.OnUse(`^([A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8}){0,6})?$`)
 
 func (u *User) validate() error {
 	if strings.TrimSpace(u.UserName) == "" || len(u.UserName) > 255 || strings.ContainsAny(u.UserName, "\x00\r\n\t\"\\") {
 		return invalidScim("A username must be provided: 1 to 255 characters, without quotes or control characters.")
 	}
-	if !localeForm.MatchString(u.Locale) {
+	if !localeForm().MatchString(u.Locale) {
 		return invalidScim("%q is not a locale such as de or pt-BR.", u.Locale)
 	}
 	if u.Email == "" {

@@ -9,13 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"ingot/internal/base/daemon"
+	"ingot/internal/base/pattern"
 	"ingot/internal/broker/dump"
 )
 
@@ -88,7 +88,7 @@ func (p *postgres) withTemporary(ctx context.Context, i *instance, f func(passwo
 }
 
 // An extension in a list of pg_restore, or its comment.
-var extensionEntry = regexp.MustCompile(`^\d+; \d+ \d+ (?:EXTENSION - |COMMENT - EXTENSION )"?([^" ]+)"? `)
+var extensionEntry = pattern.OnUse(`^\d+; \d+ \d+ (?:EXTENSION - |COMMENT - EXTENSION )"?([^" ]+)"? `)
 
 // toLoad returns the list of what is in the dump, as pg_restore expects it, without the
 // extensions that the database has: they belong to the administrator.
@@ -118,7 +118,7 @@ func (p *postgres) toLoad(ctx context.Context, i *instance, open opener) ([]byte
 		return nil, err
 	}
 	for line := range bytes.Lines(all.Bytes()) {
-		if found := extensionEntry.FindSubmatch(line); len(found) > 1 && has[string(found[1])] {
+		if found := extensionEntry().FindSubmatch(line); len(found) > 1 && has[string(found[1])] {
 			continue
 		}
 		kept.Write(line)

@@ -29,8 +29,9 @@
 // It must not import the platform, or a store.
 //
 // Imports: base/background, base/cgroup, base/clock, base/daemon,
-// base/loopdisk, base/rootless, base/safedial, base/seal, broker/dump,
-// broker/forward, broker/ownserver, code.cloudfoundry.org/brokerapi/v13,
+// base/loopdisk, base/pattern, base/rootless, base/safedial, base/seal,
+// broker/dump, broker/forward, broker/ownserver,
+// code.cloudfoundry.org/brokerapi/v13,
 // code.cloudfoundry.org/brokerapi/v13/domain,
 // code.cloudfoundry.org/brokerapi/v13/domain/apiresponses,
 // github.com/go-sql-driver/mysql, github.com/jackc/pgx/v5,

@@ -14,7 +14,7 @@
 // It must not import the server's packages: the program passes in what the client
 // needs to know about the machine (for doctor).
 //
-// Imports: base/cfapi, base/manpage, base/suggest, cli/access, cli/admin,
-// cli/apps, cli/client, cli/core, cli/docs, cli/notifications, cli/push,
-// cli/routes, cli/services, cli/term, github.com/jessevdk/go-flags.
+// Imports: base/cfapi, base/manpage, base/pattern, base/suggest, cli/access,
+// cli/admin, cli/apps, cli/client, cli/core, cli/docs, cli/notifications,
+// cli/push, cli/routes, cli/services, cli/term, github.com/jessevdk/go-flags.
 package cli

@@ -2,13 +2,13 @@ package cli
 
 import (
 	"errors"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/jessevdk/go-flags"
 
+	"ingot/internal/base/pattern"
 	"ingot/internal/base/suggest"
 	"ingot/internal/cli/core"
 )
@@ -16,10 +16,10 @@ import (
 // The texts of the flags package that users should not read: they name Go's types
 // and functions.
 var (
-	badValue  = regexp.MustCompile("^invalid argument for flag [`']([^`']+)[`'] \\(expected ([^)]+)\\)(?:: (.*))?$")
-	noValue   = regexp.MustCompile("^bool flag [`']([^`']+)[`'] cannot have an argument")
-	needValue = regexp.MustCompile("^expected argument for flag [`']([^`']+)[`'](?:, but got option [`']([^`']+)[`'])?$")
-	quoted    = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+	badValue  = pattern.OnUse("^invalid argument for flag [`']([^`']+)[`'] \\(expected ([^)]+)\\)(?:: (.*))?$")
+	noValue   = pattern.OnUse("^bool flag [`']([^`']+)[`'] cannot have an argument")
+	needValue = pattern.OnUse("^expected argument for flag [`']([^`']+)[`'](?:, but got option [`']([^`']+)[`'])?$")
+	quoted    = pattern.OnUse(`"(?:[^"\\]|\\.)*"`)
 )
 
 // FlagError returns what is wrong with a command line, in the words of its user.
@@ -29,17 +29,17 @@ func FlagError(err error) string {
 	if errors.As(err, &number) { // an argument; those of flags are text only
 		return strconv.Quote(number.Num) + " " + notA("int", number.Err.Error())
 	}
-	if m := noValue.FindStringSubmatch(text); m != nil {
+	if m := noValue().FindStringSubmatch(text); m != nil {
 		return flagWord(m[1]) + " takes no value"
 	}
-	if m := needValue.FindStringSubmatch(text); m != nil {
+	if m := needValue().FindStringSubmatch(text); m != nil {
 		need := flagWord(m[1]) + " needs a value"
 		if next := m[2]; next != "" {
 			need += ", but is followed by " + next
 		}
 		return need
 	}
-	m := badValue.FindStringSubmatch(text)
+	m := badValue().FindStringSubmatch(text)
 	if m == nil {
 		return text
 	}
@@ -47,7 +47,7 @@ func FlagError(err error) string {
 	switch {
 	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"), strings.HasPrefix(kind, "float"), kind == "bool",
 		kind == "time.Duration":
-		return flagWord(m[1]) + ": " + quoted.FindString(why) + " " + notA(kind, why)
+		return flagWord(m[1]) + ": " + quoted().FindString(why) + " " + notA(kind, why)
 	case why == "":
 		return flagWord(m[1]) + " has a value that is not possible"
 	}

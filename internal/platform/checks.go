@@ -2,13 +2,13 @@ package platform
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/pattern"
 )
 
 // maxName is how many characters most names may have.
@@ -61,11 +61,11 @@ func CheckPackageUpload(pkg *Package) error {
 	return nil
 }
 
-var buildpackName = regexp.MustCompile(`^[\w-]{1,250}$`)
+var buildpackName = pattern.OnUse(`^[\w-]{1,250}$`)
 
 // CheckBuildpackName returns an error if a buildpack cannot have the name.
 func CheckBuildpackName(name string) error {
-	if !buildpackName.MatchString(name) {
+	if !buildpackName().MatchString(name) {
 		return fault.Invalid("Name can only contain alphanumeric characters, underscores, and dashes, and must be 1 to 250 " +
 			"long")
 	}
@@ -80,14 +80,14 @@ func CheckBuildpackUpload(bp *Buildpack) error {
 	return nil
 }
 
-var envName = regexp.MustCompile(`^[^=\x00]+$`)
+var envName = pattern.OnUse(`^[^=\x00]+$`)
 
 // CheckEnv returns an error if a user cannot set these environment variables.
 func CheckEnv(env map[string]string) error {
 	var problems []string
 	for name := range env {
 		switch {
-		case name == "" || !envName.MatchString(name):
+		case name == "" || !envName().MatchString(name):
 			problems = append(problems, fmt.Sprintf("Environment variable name %q must not be empty or contain '='", name))
 		case strings.HasPrefix(name, "VCAP_"):
 			problems = append(problems, "Env cannot start with VCAP_: "+name)

@@ -6,5 +6,5 @@
 //
 // Every other package of the platform imports it.
 //
-// Imports: base/fault.
+// Imports: base/fault, base/pattern.
 package platform

@@ -267,10 +267,10 @@ func (n *notifications) routes(verifier *token.Verifier, b *frontend) *httpext.V
 		return m
 	}
 	return &httpext.Versions{
-		V1: mux(web.FormatNotifications, httpext.DescriptionV1, func(g *web.Group) {
+		V1: mux(web.FormatNotifications, httpext.DescriptionV1(), func(g *web.Group) {
 			httpv1.Register(g, httpv1.Options{Store: n.store, Service: n.service, Log: n.log})
 		}),
-		V2: mux(web.FormatNotificationsV2, httpext.DescriptionV2, func(g *web.Group) {
+		V2: mux(web.FormatNotificationsV2, httpext.DescriptionV2(), func(g *web.Group) {
 			httpv2.Register(g, httpv2.Options{Store: n.store, Service: n.service, Directory: n.directory, Log: n.log})
 		}),
 		Log: n.log,

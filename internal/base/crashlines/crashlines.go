@@ -3,6 +3,8 @@ package crashlines
 import (
 	"regexp"
 	"strings"
+
+	"ingot/internal/base/pattern"
 )
 
 // Most is how many lines of a crash are shown.
@@ -16,7 +18,7 @@ func isStart(line string) bool {
 	return line == starts[0] || line == starts[1]
 }
 
-var exit = regexp.MustCompile(`^Exit status [0-9]+`)
+var exit = pattern.OnUse(`^Exit status [0-9]+`)
 
 // Explain returns the bounds of the lines to show of an instance that crashed, and the line
 // that names the error, if it is recognised; that may be before the bounds. The lines are
@@ -37,7 +39,7 @@ func last(lines []string) (begin, end int) {
 		end--
 	}
 	for i := end - 1; i >= 0; i-- {
-		if exit.MatchString(lines[i]) {
+		if exit().MatchString(lines[i]) {
 			end = i + 1
 			break
 		}
@@ -51,7 +53,7 @@ func last(lines []string) (begin, end int) {
 // before that line: the start is announced on standard output, an error on standard error.
 func early(lines []string, begin int) int {
 	first := begin
-	for i := begin - 1; i >= 0 && !exit.MatchString(lines[i]); i-- {
+	for i := begin - 1; i >= 0 && !exit().MatchString(lines[i]); i-- {
 		if strings.TrimSpace(lines[i]) == starts[1] && i < begin-1 {
 			return begin // the life before has no end in the log
 		}
@@ -64,18 +66,18 @@ func early(lines []string, begin int) int {
 
 // The first line of the message of an error, as runtimes write it. They begin lines, so that
 // frames of a stack do not match.
-var errorLines = []*regexp.Regexp{
-	regexp.MustCompile(`^Exception in thread "|^Caused by: `), // Java
-	regexp.MustCompile(`^(panic|fatal error): `),              // Go
+var errorLines = []func() *regexp.Regexp{
+	pattern.OnUse(`^Exception in thread "|^Caused by: `), // Java
+	pattern.OnUse(`^(panic|fatal error): `),              // Go
 	// Node, Python, Java's loggers
-	regexp.MustCompile(`^(Uncaught )?[A-Za-z_$][\w$.]*(Error|Exception)\b( \[[\w-]+\])?(:|$)`),
-	regexp.MustCompile("^\\S+:\\d+:in ['`].*\\([A-Z]\\w*(::\\w+)*\\)$"),                                     // Ruby
-	regexp.MustCompile(`^PHP (Fatal|Parse) error: |^(.*: )?(command not found|No such file or directory)$`), // PHP, shells
-	regexp.MustCompile(`^(bash|sh|/bin/sh|/bin/bash): .*(not found|No such file or directory|Permission denied)`),
+	pattern.OnUse(`^(Uncaught )?[A-Za-z_$][\w$.]*(Error|Exception)\b( \[[\w-]+\])?(:|$)`),
+	pattern.OnUse("^\\S+:\\d+:in ['`].*\\([A-Z]\\w*(::\\w+)*\\)$"),                                     // Ruby
+	pattern.OnUse(`^PHP (Fatal|Parse) error: |^(.*: )?(command not found|No such file or directory)$`), // PHP, shells
+	pattern.OnUse(`^(bash|sh|/bin/sh|/bin/bash): .*(not found|No such file or directory|Permission denied)`),
 }
 
 // anyError is what other programs write.
-var anyError = regexp.MustCompile(`(?i)\b(fatal|error|panic|exception)\b`)
+var anyError = pattern.OnUse(`(?i)\b(fatal|error|panic|exception)\b`)
 
 // causeOf returns the index of the line that names the error; -1 if none is recognised.
 func causeOf(lines []string) int {
@@ -88,11 +90,11 @@ func causeOf(lines []string) int {
 			}
 		}
 		for _, e := range errorLines {
-			if e.MatchString(line) {
+			if e().MatchString(line) {
 				return i
 			}
 		}
-		if other < 0 && anyError.MatchString(line) && !strings.HasPrefix(line, " ") && !strings.HasPrefix(line, "\t") {
+		if other < 0 && anyError().MatchString(line) && !strings.HasPrefix(line, " ") && !strings.HasPrefix(line, "\t") {
 			other = i
 		}
 	}
@@ -102,7 +104,7 @@ func causeOf(lines []string) int {
 // afterTraceback returns the line after the frames of a Python traceback.
 func afterTraceback(lines []string, begin int) int {
 	for i := begin + 1; i < len(lines); i++ {
-		if line := lines[i]; line != "" && !strings.HasPrefix(line, " ") && !exit.MatchString(line) {
+		if line := lines[i]; line != "" && !strings.HasPrefix(line, " ") && !exit().MatchString(line) {
 			return i
 		}
 	}

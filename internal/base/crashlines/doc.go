@@ -4,5 +4,5 @@
 //
 // The client links it, so it has to stay small.
 //
-// Imports: the standard library only.
+// Imports: base/pattern.
 package crashlines

@@ -57,9 +57,9 @@
 // It defines no tables: each service has its own store, with its own
 // migrations.
 //
-// Imports: base/background, base/datadir, base/fault, base/filelock, base/seal,
-// github.com/hashicorp/golang-lru/v2/simplelru, github.com/jackc/pgx/v5,
-// github.com/jackc/pgx/v5/pgconn, github.com/jackc/pgx/v5/stdlib,
-// github.com/maypok86/otter/v2, github.com/pressly/goose/v3,
-// modernc.org/sqlite, modernc.org/sqlite/lib.
+// Imports: base/background, base/datadir, base/fault, base/filelock,
+// base/pattern, base/seal, github.com/hashicorp/golang-lru/v2/simplelru,
+// github.com/jackc/pgx/v5, github.com/jackc/pgx/v5/pgconn,
+// github.com/jackc/pgx/v5/stdlib, github.com/maypok86/otter/v2,
+// github.com/pressly/goose/v3, modernc.org/sqlite, modernc.org/sqlite/lib.
 package db

@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/pressly/goose/v3"
+
+	"ingot/internal/base/pattern"
 )
 
 // Migrations are the schema of one service: goose files NNNNN_name.sql at the
@@ -23,7 +24,7 @@ type Migrations struct {
 	Files fs.FS
 }
 
-var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+var nameForm = pattern.OnUse(`^[a-z][a-z0-9_]*$`)
 
 // Migrate migrates the tables of one service to the newest version. Each file
 // runs in its own transaction, so that a failing one leaves no changes. Any
@@ -73,7 +74,7 @@ func (d *DB) SchemaVersion(ctx context.Context, m Migrations) (found, known int6
 	if err != nil {
 		return 0, 0, err
 	}
-	if !nameForm.MatchString(m.Name) {
+	if !nameForm().MatchString(m.Name) {
 		return 0, 0, fmt.Errorf("%q is not a valid name for migrations", m.Name)
 	}
 	found, err = d.schemaVersion(ctx, m.Name+"_migrations")

@@ -22,7 +22,7 @@ const resealBatch = 100
 func (d *DB) Reseal(ctx context.Context, cols []SealedColumn) (n int, err error) {
 	for _, c := range cols {
 		for _, name := range []string{c.Table, c.Key, c.Column} {
-			if !nameForm.MatchString(name) {
+			if !nameForm().MatchString(name) {
 				return 0, fmt.Errorf("reseal: %q is not the name of a table or column", name)
 			}
 		}

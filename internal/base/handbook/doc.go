@@ -6,7 +6,7 @@
 // program show no document: the index when a page is first asked for, and the words of the search with the
 // first search. Documents are rendered on each call; callers that serve them keep the result.
 //
-// Imports: base/fault, docs, github.com/yuin/goldmark,
+// Imports: base/fault, base/pattern, docs, github.com/yuin/goldmark,
 // github.com/yuin/goldmark/ast, github.com/yuin/goldmark/extension,
 // github.com/yuin/goldmark/extension/ast, github.com/yuin/goldmark/parser,
 // github.com/yuin/goldmark/renderer, github.com/yuin/goldmark/text,

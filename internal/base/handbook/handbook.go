@@ -3,12 +3,12 @@ package handbook
 import (
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"ingot/docs"
+	"ingot/internal/base/pattern"
 )
 
 // Page is a document.
@@ -64,8 +64,8 @@ func Picture(name string) ([]byte, bool) {
 const indexFile = "README.md"
 
 var (
-	listed = regexp.MustCompile(`^- \[[^\]]+\]\(([^)#]+\.md)\): (.+)`)
-	linked = regexp.MustCompile(`\]\(([^)#/]+\.md)\)`)
+	listed = pattern.OnUse(`^- \[[^\]]+\]\(([^)#]+\.md)\): (.+)`)
+	linked = pattern.OnUse(`\]\(([^)#/]+\.md)\)`)
 )
 
 // read reads the index of a folder with documents.
@@ -76,7 +76,7 @@ func read(all fs.FS) *book {
 			b.purposes = append(b.purposes, Purpose{Name: strings.TrimSpace(name)})
 			continue
 		}
-		m := listed.FindStringSubmatch(line)
+		m := listed().FindStringSubmatch(line)
 		if m == nil || len(b.purposes) == 0 {
 			continue
 		}
@@ -89,7 +89,7 @@ func read(all fs.FS) *book {
 		if path.Base(m[1]) != indexFile || folder == "." {
 			continue
 		}
-		for _, one := range linked.FindAllStringSubmatch(fileText(all, m[1]), -1) {
+		for _, one := range linked().FindAllStringSubmatch(fileText(all, m[1]), -1) {
 			b.add(all, path.Join(folder, one[1]), in.Name)
 		}
 	}

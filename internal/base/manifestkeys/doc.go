@@ -5,5 +5,5 @@
 //
 // The client links it, so it has to stay small.
 //
-// Imports: base/suggest, go.yaml.in/yaml/v2.
+// Imports: base/pattern, base/suggest, go.yaml.in/yaml/v2.
 package manifestkeys

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"sync"
 
 	"go.yaml.in/yaml/v2"
+
+	"ingot/internal/base/pattern"
 )
 
 // Warning is a problem with a manifest key.
@@ -86,12 +87,8 @@ func spellings(l Level, name string) []string {
 }
 
 var (
-	unknownField = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?s)^line (\d+): field (.+?) not found in type (.+)$`)
-	})
-	setTwice = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?s)^line (\d+): field (.+?) already set in type `)
-	})
+	unknownField = pattern.OnUse(`(?s)^line (\d+): field (.+?) not found in type (.+)$`)
+	setTwice     = pattern.OnUse(`(?s)^line (\d+): field (.+?) already set in type `)
 )
 
 // Check returns the problems with the keys of a manifest, with their lines.

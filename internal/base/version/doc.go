@@ -1,5 +1,5 @@
 // Package version has the version of the build, which `ingot version`, the API and
 // the logs show.
 //
-// Imports: the standard library only.
+// Imports: base/pattern.
 package version

@@ -2,8 +2,9 @@ package version
 
 import (
 	"cmp"
-	"regexp"
 	"runtime/debug"
+
+	"ingot/internal/base/pattern"
 )
 
 // next is the release that is being worked on. scripts/version reads it here.
@@ -24,7 +25,7 @@ var Version = cmp.Or(stamped, built(debug.ReadBuildInfo))
 const DataFormat = 1
 
 // release matches the versions of tags, and no pseudo-version: that has more dashes.
-var release = regexp.MustCompile(`^v(\d+\.\d+\.\d+(?:-[0-9A-Za-z.]+)?)$`)
+var release = pattern.OnUse(`^v(\d+\.\d+\.\d+(?:-[0-9A-Za-z.]+)?)$`)
 
 // built returns the version by what the go tool recorded in the program: nothing
 // of the commit in tests, with -buildvcs=false and outside of a repository.
@@ -33,7 +34,7 @@ func built(read func() (*debug.BuildInfo, bool)) string {
 	if !ok {
 		return next + "-dev"
 	}
-	if tag := release.FindStringSubmatch(info.Main.Version); tag != nil {
+	if tag := release().FindStringSubmatch(info.Main.Version); tag != nil {
 		return tag[1]
 	}
 	var commit, dirty string

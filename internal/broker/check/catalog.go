@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
+
+	"ingot/internal/base/pattern"
 )
 
 // The sections of the specification.
@@ -206,7 +207,7 @@ func (r *runner) catalog() []service {
 	return list
 }
 
-var friendly = regexp.MustCompile(`^[A-Za-z0-9.-]+$`)
+var friendly = pattern.OnUse(`^[A-Za-z0-9.-]+$`)
 
 func checkServices(p *probe, list []service) {
 	names, ids := map[string]bool{}, map[string]bool{}
@@ -222,7 +223,7 @@ func checkServices(p *probe, list []service) {
 			p.fail("two services have the id %q", s.ID)
 		case len(s.Plans) == 0:
 			p.fail("service %q has no plans", s.Name)
-		case !friendly.MatchString(s.Name):
+		case !friendly().MatchString(s.Name):
 			p.warn("service %q: the name is hard to type", s.Name)
 		}
 		for _, permission := range s.Requires {
@@ -234,7 +235,7 @@ func checkServices(p *probe, list []service) {
 	}
 }
 
-var semver = regexp.MustCompile(`^\d+\.\d+\.\d+([-+].+)?$`)
+var semver = pattern.OnUse(`^\d+\.\d+\.\d+([-+].+)?$`)
 
 func checkPlans(p *probe, list []service) {
 	ids := map[string]bool{}
@@ -248,14 +249,14 @@ func checkPlans(p *probe, list []service) {
 				p.fail("two plans of %q are called %q", s.Name, one.Name)
 			case ids[one.ID]:
 				p.fail("two plans have the id %q", one.ID)
-			case !friendly.MatchString(one.Name):
+			case !friendly().MatchString(one.Name):
 				p.warn("plan %q of %q: the name is hard to type", one.Name, s.Name)
 			case one.MaxPolling != nil && *one.MaxPolling <= 0:
 				p.fail("plan %q of %q: maximum_polling_duration must be positive", one.Name, s.Name)
 			}
 			if len(one.MaintenanceInfo) > 0 && string(one.MaintenanceInfo) != "null" {
 				var info struct{ Version string }
-				if json.Unmarshal(one.MaintenanceInfo, &info) != nil || !semver.MatchString(info.Version) {
+				if json.Unmarshal(one.MaintenanceInfo, &info) != nil || !semver().MatchString(info.Version) {
 					p.fail("plan %q of %q: maintenance_info.version is not a semantic version", one.Name, s.Name)
 				}
 			}

@@ -8,5 +8,5 @@
 //
 // It must not depend on the broker it checks.
 //
-// Imports: base/background.
+// Imports: base/background, base/pattern.
 package check

@@ -12,11 +12,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/pattern"
 )
 
 // Version is the version of the API.
@@ -223,13 +223,13 @@ func (p *probe) do(c call) *answer {
 }
 
 // credentialValue matches the values in the credentials of a response.
-var credentialValue = regexp.MustCompile(`"credentials"\s*:\s*\{[^{}]*\}`)
+var credentialValue = pattern.OnUse(`"credentials"\s*:\s*\{[^{}]*\}`)
 
 // short returns a body for the report: on one line, truncated, without
 // credentials.
 func short(body []byte) string {
 	s := strings.Join(strings.Fields(string(body)), " ")
-	s = credentialValue.ReplaceAllString(s, `"credentials":{…}`)
+	s = credentialValue().ReplaceAllString(s, `"credentials":{…}`)
 	if len(s) > 400 {
 		s = s[:400] + "…"
 	}

@@ -4,5 +4,5 @@
 //
 // The package must not import the broker, and connects to no server.
 //
-// Imports: the standard library only.
+// Imports: base/pattern.
 package dump

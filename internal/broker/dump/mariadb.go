@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
+
+	"ingot/internal/base/pattern"
 )
 
 // MariaDBProgram saves databases of MariaDB.
@@ -46,12 +47,12 @@ type dumpMessages struct {
 const maxDumpMessage = 16 << 10
 
 // A message follows one of these. Names can contain newlines, too.
-var dumpMessage = regexp.MustCompile(`\n(?:` + MariaDBProgram + `|Error): `)
+var dumpMessage = pattern.OnUse(`\n(?:` + MariaDBProgram + `|Error): `)
 
 func (d *dumpMessages) Write(p []byte) (int, error) {
 	d.rest = append(d.rest, p...)
 	for {
-		at := dumpMessage.FindIndex(d.rest)
+		at := dumpMessage().FindIndex(d.rest)
 		if at == nil {
 			break
 		}
@@ -79,18 +80,18 @@ var (
 	//	1356              a view refers to what does not exist
 	//	1449              the definer does not exist
 	//	1462              a view refers to itself
-	refusedDump = regexp.MustCompile(`(?s)^` + MariaDBProgram +
+	refusedDump = pattern.OnUse(`(?s)^` + MariaDBProgram +
 		`: Couldn't execute '(.*?)': (.* \((?:1142|1143|1146|1168|1356|1370|1449|1462)\))$`)
 	// A table was deleted after the list of tables was read. A message with 1146 follows.
-	goneTable = regexp.MustCompile(`(?s)^Error: Couldn't read status information for table .* \(\)$`)
+	goneTable = pattern.OnUse(`(?s)^Error: Couldn't read status information for table .* \(\)$`)
 )
 
 // read decides what a message means.
 func (d *dumpMessages) read(text string) {
-	if goneTable.MatchString(text) {
+	if goneTable().MatchString(text) {
 		return
 	}
-	if found := refusedDump.FindStringSubmatch(text); found != nil {
+	if found := refusedDump().FindStringSubmatch(text); found != nil {
 		// The statement ends with the name of the object, in quotes.
 		d.missing.Add(found[1][max(0, strings.IndexByte(found[1], '`')):], found[2])
 		return

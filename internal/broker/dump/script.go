@@ -5,9 +5,10 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
+
+	"ingot/internal/base/pattern"
 )
 
 // MaxPacket is the largest statement that any server accepts.
@@ -150,17 +151,17 @@ func quoted(line []byte, in byte) byte {
 // The definer in a statement that creates a view, a trigger, a routine or an event. Before
 // it there are no names or texts: those begin with a quote.
 var (
-	definer = regexp.MustCompile("^((?:/\\*M?!\\d+ )?CREATE\\b[^`'\"]*?\\bDEFINER=)" + quotedName + "(?:@" +
+	definer = pattern.OnUse("^((?:/\\*M?!\\d+ )?CREATE\\b[^`'\"]*?\\bDEFINER=)" + quotedName + "(?:@" +
 		quotedName + ")?")
-	versionMark   = regexp.MustCompile(`/\*M?!\d+ ?|\*/`)
+	versionMark   = pattern.OnUse(`/\*M?!\d+ ?|\*/`)
 	quotedName    = "(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\"|'(?:[^']|'')*')"
-	definerClause = regexp.MustCompile("DEFINER=[^ ]* ?")
+	definerClause = pattern.OnUse("DEFINER=[^ ]* ?")
 )
 
 // Redefined makes the owner the definer of an object, as when a binding is removed. Only a user with
 // rights on the whole server may set another definer than itself.
 func Redefined(statement, owner string) string {
-	at := definer.FindStringSubmatchIndex(statement)
+	at := definer().FindStringSubmatchIndex(statement)
 	if at == nil {
 		return statement
 	}
@@ -170,7 +171,7 @@ func Redefined(statement, owner string) string {
 // Described names the object of a statement.
 func Described(statement string) string {
 	const enough = 100
-	text := definerClause.ReplaceAllLiteralString(versionMark.ReplaceAllLiteralString(
+	text := definerClause().ReplaceAllLiteralString(versionMark().ReplaceAllLiteralString(
 		statement[:min(len(statement), 4*enough)], ""), "")
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "")
 	if short := []rune(text); len(short) > enough {

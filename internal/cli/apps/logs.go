@@ -3,12 +3,12 @@ package apps
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"ingot/internal/base/cfapi"
+	"ingot/internal/base/pattern"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
@@ -99,13 +99,13 @@ func shortLogs(s *core.Session) bool {
 }
 
 // routerLine matches an access log line.
-var routerLine = regexp.MustCompile(
+var routerLine = pattern.OnUse(
 	`^(\S+) - \[[^]]*\] "(\S+) (\S+) [^"]*" ("-"|\d+) \d+ (\d+) .*?response_time:([\d.]+)`)
 
 // shortRouterLine returns the request, status, size and duration of an access log
 // line. Lines in another format are returned unchanged.
 func shortRouterLine(line string) string {
-	m := routerLine.FindStringSubmatch(line)
+	m := routerLine().FindStringSubmatch(line)
 	if m == nil {
 		return line
 	}

@@ -9,5 +9,5 @@
 //
 // It must not import the client or anything of the server.
 //
-// Imports: base/filelock.
+// Imports: base/filelock, base/pattern.
 package config

@@ -12,13 +12,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"ingot/internal/base/filelock"
+	"ingot/internal/base/pattern"
 )
 
 // The contexts that are not made by the user.
@@ -388,7 +388,7 @@ func (s *Store) ForAPI(c *Config, api string) (*Config, error) {
 	return next, nil
 }
 
-var notInName = regexp.MustCompile(`[^A-Za-z0-9._]+`)
+var notInName = pattern.OnUse(`[^A-Za-z0-9._]+`)
 
 // nameFor returns a free name for the context of an API: its host without "api.", and its port.
 func (f *file) nameFor(api string) string {
@@ -396,7 +396,7 @@ func (f *file) nameFor(api string) string {
 	if u, err := url.Parse(api); err == nil && u.Host != "" {
 		name = strings.TrimPrefix(u.Host, "api.")
 	}
-	name = strings.Trim(notInName.ReplaceAllString(name, "-"), "-._")
+	name = strings.Trim(notInName().ReplaceAllString(name, "-"), "-._")
 	if CheckName(name) != nil {
 		name = "server"
 	}
@@ -407,7 +407,7 @@ func (f *file) nameFor(api string) string {
 	return free
 }
 
-var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+var goodName = pattern.OnUse(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 // CheckName returns why a context cannot have a name.
 func CheckName(name string) error {
@@ -416,7 +416,7 @@ func CheckName(name string) error {
 		return errors.New("that name belongs to the server on this machine")
 	case name == CFName:
 		return errors.New("that name belongs to the configuration of the cf CLI")
-	case !goodName.MatchString(name):
+	case !goodName().MatchString(name):
 		return errors.New("a name has up to 63 of the characters a-z, A-Z, 0-9, dot, dash and underscore, and does " +
 			"not begin with one of the last three")
 	}

@@ -1,10 +1,10 @@
 package docs
 
 import (
-	"regexp"
 	"strings"
 
 	"ingot/internal/base/handbook"
+	"ingot/internal/base/pattern"
 	"ingot/internal/cli/term"
 )
 
@@ -12,8 +12,8 @@ import (
 const widest = 100
 
 var (
-	item    = regexp.MustCompile(`^(\s*)([-*]|\d+\.) +`)
-	divider = regexp.MustCompile(`^\|[-:| ]+\|$`)
+	item    = pattern.OnUse(`^(\s*)([-*]|\d+\.) +`)
+	divider = pattern.OnUse(`^\|[-:| ]+\|$`)
 )
 
 // formatter writes a document for a terminal, line by line: the source is nearly readable as it is.
@@ -56,7 +56,7 @@ func (f *formatter) line(line string) {
 		f.lines = append(f.lines, f.Bold(unmarked(strings.TrimSpace(strings.TrimLeft(line, "#")))))
 	case strings.HasPrefix(line, "|"):
 		f.flushParagraph()
-		if !divider.MatchString(line) {
+		if !divider().MatchString(line) {
 			f.rows = append(f.rows, cells(line))
 		}
 	case trimmed == "":
@@ -64,7 +64,7 @@ func (f *formatter) line(line string) {
 		if n := len(f.lines); n > 0 && f.lines[n-1] != "" {
 			f.lines = append(f.lines, "")
 		}
-	case item.MatchString(line):
+	case item().MatchString(line):
 		f.flush()
 		f.paragraph = []string{line}
 	default:
@@ -86,7 +86,7 @@ func (f *formatter) flushParagraph() {
 		return
 	}
 	indent := len(f.paragraph[0]) - len(strings.TrimLeft(f.paragraph[0], " "))
-	hanging := len(item.FindString(f.paragraph[0]))
+	hanging := len(item().FindString(f.paragraph[0]))
 	text := unmarked(strings.Join(strings.Fields(strings.Join(f.paragraph, " ")), " "))
 	f.paragraph = nil
 	room := 0

@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"ingot/internal/base/cfapi"
+	"ingot/internal/base/pattern"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
@@ -323,12 +323,12 @@ func (f *sendFlags) to(ctx context.Context, s *core.Session) (audience, error) {
 	return all[0], nil
 }
 
-var guidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+var guidForm = pattern.OnUse(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
 // recipientOf returns the guid of a user, an org or a space. A space is looked up
 // in the targeted org, if any.
 func recipientOf(ctx context.Context, s *core.Session, kind, name string) (string, error) {
-	if guidForm.MatchString(name) {
+	if guidForm().MatchString(name) {
 		return name, nil
 	}
 	var found []cfapi.Thing

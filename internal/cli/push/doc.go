@@ -4,6 +4,6 @@
 //
 // It must not import other packages of commands than apps.
 //
-// Imports: base/cfapi, base/manifestkeys, base/plural, cli/apps, cli/bits,
-// cli/client, cli/core, cli/term, cli/watch, go.yaml.in/yaml/v2.
+// Imports: base/cfapi, base/manifestkeys, base/pattern, base/plural, cli/apps,
+// cli/bits, cli/client, cli/core, cli/term, cli/watch, go.yaml.in/yaml/v2.
 package push

@@ -7,13 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v2"
 
 	"ingot/internal/base/manifestkeys"
+	"ingot/internal/base/pattern"
 	"ingot/internal/cli/core"
 )
 
@@ -96,11 +96,11 @@ func findManifest(dir string) (string, error) {
 	return "", nil
 }
 
-var placeholder = regexp.MustCompile(`\(\(([-/\w.]+)\)\)`)
+var placeholder = pattern.OnUse(`\(\(([-/\w.]+)\)\)`)
 
 func parseManifest(content []byte, vars map[string]any) (*document, error) {
 	var missing []string
-	filled := placeholder.ReplaceAllFunc(content, func(match []byte) []byte {
+	filled := placeholder().ReplaceAllFunc(content, func(match []byte) []byte {
 		name := string(match[2 : len(match)-2])
 		value, ok := vars[name]
 		if !ok {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
+	"ingot/internal/base/pattern"
 	"ingot/internal/console/page"
 )
 
@@ -71,7 +71,7 @@ func auditFilterOf(q url.Values) auditFilter {
 }
 
 // guidPattern matches what is surely not a name.
-var guidPattern = regexp.MustCompile(`^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$`)
+var guidPattern = pattern.OnUse(`^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$`)
 
 // query returns the query of the API for a filter, newest events first.
 func (f auditFilter) query() (url.Values, error) {
@@ -79,7 +79,7 @@ func (f auditFilter) query() (url.Values, error) {
 	if types := page.Words(f.Type); len(types) > 0 {
 		q.Set("types", strings.Join(types, ","))
 	}
-	if guidPattern.MatchString(f.Target) {
+	if guidPattern().MatchString(f.Target) {
 		q.Set("target_guids", f.Target)
 	}
 	if guid, ok := strings.CutPrefix(f.Place, "org:"); ok {
@@ -105,7 +105,7 @@ func (f auditFilter) query() (url.Values, error) {
 
 // local reports whether the filter has parts that the API does not.
 func (f auditFilter) local() bool {
-	return f.Actor != "" || f.Target != "" && !guidPattern.MatchString(f.Target)
+	return f.Actor != "" || f.Target != "" && !guidPattern().MatchString(f.Target)
 }
 
 func (f auditFilter) keeps(e *fullEvent) bool {
@@ -194,7 +194,7 @@ func eventsOf(c *page.Caller, q url.Values, n, size int) ([]fullEvent, int, erro
 func nameTargets(c *page.Caller, list []fullEvent) error {
 	var guids []string
 	for _, e := range list {
-		if e.Target.Type == "user" && e.Target.Name == "" && guidPattern.MatchString(e.Target.GUID) {
+		if e.Target.Type == "user" && e.Target.Name == "" && guidPattern().MatchString(e.Target.GUID) {
 			guids = append(guids, e.Target.GUID)
 		}
 	}

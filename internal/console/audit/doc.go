@@ -2,5 +2,5 @@
 //
 // It must not import another part of the console.
 //
-// Imports: base/cfapi, base/fault, console/page.
+// Imports: base/cfapi, base/fault, base/pattern, console/page.
 package audit

@@ -5,5 +5,5 @@
 // It must not import a part.
 //
 // Imports: base/background, base/cfapi, base/fault, base/keyed, base/logging,
-// base/look, base/version, base/web.
+// base/look, base/pattern, base/version, base/web.
 package page

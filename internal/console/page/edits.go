@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
-	"regexp"
 
+	"ingot/internal/base/pattern"
 	"ingot/internal/base/web"
 )
 
@@ -43,11 +43,11 @@ func (call API) Edit(e Edit) Handler {
 	}
 }
 
-var parameter = regexp.MustCompile(`\{\w+\}`)
+var parameter = pattern.OnUse(`\{\w+\}`)
 
 // filled replaces the names in braces by the values that a request has.
 func filled(r *http.Request, path string) string {
-	return parameter.ReplaceAllStringFunc(path, func(name string) string {
+	return parameter().ReplaceAllStringFunc(path, func(name string) string {
 		name = name[1 : len(name)-1]
 		return url.PathEscape(cmp.Or(web.Param(r, name), r.PostForm.Get(name)))
 	})

@@ -131,12 +131,12 @@ func Bounded(t testing.TB, limits notify.Limits, bounds notify.Bounds) *World {
 	for version, format := range map[int]web.Format{1: web.FormatNotifications, 2: web.FormatNotificationsV2} {
 		mux := web.NewMux(format, quiet, nil)
 		g := mux.Group("notifications", format, verifier)
-		description := httpext.DescriptionV1
+		description := httpext.DescriptionV1()
 		if version == 1 {
 			httpv1.Register(g, httpv1.Options{Store: store, Service: w.Service, Log: quiet})
 		} else {
 			httpv2.Register(g, httpv2.Options{Store: store, Service: w.Service, Directory: w.Directory, Log: quiet})
-			description = httpext.DescriptionV2
+			description = httpext.DescriptionV2()
 		}
 		httpext.Register(g, httpext.Options{Store: store, Service: w.Service, Unsubscriber: w.Unsubscriber, Kick: kick,
 			Mailbox: w.Mailbox, Description: description, Tokens: w.Tokens, Hub: w.Hub, Log: quiet,
@@ -257,7 +257,7 @@ func (w *World) Expect(version int, bearer, method, path, body string, status in
 
 var described = sync.OnceValues(func() (map[int]*openapitest.Document, error) {
 	all := map[int]*openapitest.Document{}
-	for version, text := range map[int][]byte{1: httpext.DescriptionV1, 2: httpext.DescriptionV2} {
+	for version, text := range map[int][]byte{1: httpext.DescriptionV1(), 2: httpext.DescriptionV2()} {
 		d, err := openapitest.Parse(text, nil)
 		if err != nil {
 			return nil, err

@@ -8,13 +8,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/clock"
 	"ingot/internal/base/datadir"
+	"ingot/internal/base/pattern"
 	"ingot/internal/base/tracing"
 	"ingot/internal/notify"
 )
@@ -225,7 +225,7 @@ func (d *Delivery) replay(ctx context.Context, numbers []int64) error {
 func ownerOf(dir string, log *slog.Logger) (name string, err error) {
 	path := filepath.Join(dir, "owner")
 	known, err := datadir.ReadRebuilt(path, func(text []byte) error {
-		if name = strings.TrimSpace(string(text)); !validOwner.MatchString(name) {
+		if name = strings.TrimSpace(string(text)); !validOwner().MatchString(name) {
 			return errors.New("it is not the name of a server")
 		}
 		return nil
@@ -244,7 +244,7 @@ func ownerOf(dir string, log *slog.Logger) (name string, err error) {
 }
 
 // validOwner matches what ownerOf creates.
-var validOwner = regexp.MustCompile(`^[a-z0-9]{16,64}$`)
+var validOwner = pattern.OnUse(`^[a-z0-9]{16,64}$`)
 
 // run runs all parts between Start and Stop.
 func (d *Delivery) run(ctx context.Context) {

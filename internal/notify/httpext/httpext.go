@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/token"
@@ -70,11 +71,11 @@ var v2Description string
 //go:embed openapi-shared.yaml
 var sharedDescription string
 
-// The OpenAPI descriptions of both versions, including the routes of this
-// package.
+// The OpenAPI descriptions of both versions, including the routes of this package. They are made when they are
+// asked for.
 var (
-	DescriptionV1 = describe(v1Description)
-	DescriptionV2 = describe(v2Description)
+	DescriptionV1 = sync.OnceValue(func() []byte { return describe(v1Description) })
+	DescriptionV2 = sync.OnceValue(func() []byte { return describe(v2Description) })
 )
 
 // describe adds the shared paths and components to the description of a version. Schemas are the

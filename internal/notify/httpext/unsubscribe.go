@@ -6,6 +6,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"sync"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/look"
@@ -16,7 +17,10 @@ import (
 //go:embed pages
 var pageFiles embed.FS
 
-var page = template.Must(look.Parse(pageFiles, nil, "pages/unsubscribe.html"))
+// page is parsed when it is used: most runs of the program are client commands.
+var page = sync.OnceValue(func() *template.Template {
+	return template.Must(look.Parse(pageFiles, nil, "pages/unsubscribe.html"))
+})
 
 // holder is the content of a token, and the choices it allows.
 type holder struct {
@@ -130,7 +134,7 @@ func write(w http.ResponseWriter, status int, data pageData) error {
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Content-Security-Policy", look.Policy("form-action 'self'"))
 	w.WriteHeader(status)
-	return page.ExecuteTemplate(w, "unsubscribe.html", data)
+	return page().ExecuteTemplate(w, "unsubscribe.html", data)
 }
 
 // maxForm is much more than the form needs; the route's body limit is lower.

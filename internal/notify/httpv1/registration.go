@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/pattern"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
 )
 
 // kindForm is the format of a kind's id.
-var kindForm = regexp.MustCompile(`^[0-9a-zA-Z_\-.]+$`)
+var kindForm = pattern.OnUse(`^[0-9a-zA-Z_\-.]+$`)
 
 // putNotifications registers the caller's kinds. Omitted kinds are deleted,
 // unless none is given.
@@ -145,7 +145,7 @@ func (f *handlers) putRegistration(w http.ResponseWriter, r *http.Request) error
 		bad := len(problems)
 		if k.ID == "" {
 			problems = append(problems, `"kind.id" is a required field`)
-		} else if !kindForm.MatchString(k.ID) {
+		} else if !kindForm().MatchString(k.ID) {
 			problems = append(problems, `"kind.id" is improperly formatted`)
 		}
 		if k.Description == "" {

@@ -44,7 +44,7 @@ func (b *sendBody) check(to notify.AudienceType) []string {
 		switch {
 		case b.KindID == "":
 			problems = append(problems, `"kind_id" is a required field`)
-		case !kindForm.MatchString(b.KindID):
+		case !kindForm().MatchString(b.KindID):
 			problems = append(problems, `"kind_id" is improperly formatted`)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -74,10 +75,11 @@ func allStorable(texts ...string) error {
 // rowsAtOnce limits the rows per statement. Larger ones are not faster.
 const rowsAtOnce = 128
 
-// rowwise holds statements for 1, 2, 4 … rows: few enough to stay prepared.
+// rowwise holds statements for 1, 2, 4 … rows: few enough to stay prepared. They are made when they are used,
+// because every client command has this package, too.
 type rowwise struct {
 	columns    int
-	statements map[int]string
+	statements func() map[int]string
 }
 
 // newInsertion returns INSERT statements for rows with these columns. suffix
@@ -89,11 +91,13 @@ func newInsertion(table, columns, suffix string) rowwise {
 // newRowwise returns statements with the values of rows between two texts.
 func newRowwise(prefix string, columns int, suffix string) rowwise {
 	row := "(" + marks(columns) + ")"
-	in := rowwise{columns: columns, statements: map[int]string{}}
-	for rows := 1; rows <= rowsAtOnce; rows *= 2 {
-		in.statements[rows] = prefix + strings.TrimSuffix(strings.Repeat(row+", ", rows), ", ") + suffix
-	}
-	return in
+	return rowwise{columns: columns, statements: sync.OnceValue(func() map[int]string {
+		all := map[int]string{}
+		for rows := 1; rows <= rowsAtOnce; rows *= 2 {
+			all[rows] = prefix + strings.TrimSuffix(strings.Repeat(row+", ", rows), ", ") + suffix
+		}
+		return all
+	})}
 }
 
 // all runs the statements for rows whose values are concatenated in args.
@@ -103,7 +107,7 @@ func (in rowwise) all(tx *db.Tx, args []any) error {
 		for size*in.columns > len(args) {
 			size /= 2
 		}
-		if _, err := tx.Exec(in.statements[size], args[:size*in.columns]...); err != nil {
+		if _, err := tx.Exec(in.statements()[size], args[:size*in.columns]...); err != nil {
 			return err
 		}
 		args = args[size*in.columns:]

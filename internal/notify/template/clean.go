@@ -2,11 +2,11 @@ package template
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
-	"sync"
 
 	"golang.org/x/net/html"
+
+	"ingot/internal/base/pattern"
 )
 
 // Clean returns a document without active content.
@@ -285,16 +285,11 @@ const condition = `\[if [ a-zA-Z0-9()!|&.]{1,80}\]`
 
 var (
 	// hidden matches a comment whose content only Outlook shows.
-	hidden = onUse(`(?s)^(<!--` + condition + `>)(.*)(<!\[endif\]-->)$`)
+	hidden = pattern.OnUse(`(?s)^(<!--` + condition + `>)(.*)(<!\[endif\]-->)$`)
 	// shown matches the comments around content that only Outlook hides.
-	shown = onUse(`^(<!--` + condition + `>\s*<!(-- ?)?-->|<!--` + condition + `><!--\s*-->|<!` + condition +
+	shown = pattern.OnUse(`^(<!--` + condition + `>\s*<!(-- ?)?-->|<!--` + condition + `><!--\s*-->|<!` + condition +
 		`>|<!--\s*<!\[endif\]-->|<!\[endif\](--)?>)$`)
 )
-
-// onUse compiles an expression when it is needed: those of this package took a tenth of the start of every command.
-func onUse(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
-}
 
 // comment keeps Outlook's conditional comments. It removes others, which are not
 // displayed and could hide something.
@@ -322,7 +317,7 @@ func (c *cleaner) comment(raw string) {
 	c.out.lit(m[3])
 }
 
-var plainDoctype = onUse(`(?i)^<!doctype [a-z0-9"'/.:+\-\s]{1,200}>$`)
+var plainDoctype = pattern.OnUse(`(?i)^<!doctype [a-z0-9"'/.:+\-\s]{1,200}>$`)
 
 func (c *cleaner) doctype(raw string) {
 	if c.began || c.skip != "" || c.full || !plainDoctype().MatchString(raw) {

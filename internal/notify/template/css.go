@@ -5,18 +5,20 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"ingot/internal/base/pattern"
 )
 
 var (
 	// activeCSS matches style sheets that run code in old browsers, which are
 	// still used to read mail.
-	activeCSS = onUse(
+	activeCSS = pattern.OnUse(
 		`expression\s*\(|-moz-binding|-o-link|(^|[^a-z-])(-ms-)?behaviou?r\s*:|(java|vb|live|ecma)script\s*:|mocha\s*:|<[a-z/?]|<![^-]`)
 	// drawing matches the declaration that enables Outlook's drawings, which is
 	// not a script. It must match a whole declaration, which could have several
 	// addresses.
-	drawing = onUse(`behavior\s*:\s*url\(\s*['"]?#default#vml['"]?\s*\)\s*(!\s*important\s*)?(;|\}|$)`)
-	comment = onUse(`(?s)/\*.*?(\*/|$)`)
+	drawing = pattern.OnUse(`behavior\s*:\s*url\(\s*['"]?#default#vml['"]?\s*\)\s*(!\s*important\s*)?(;|\}|$)`)
+	comment = pattern.OnUse(`(?s)/\*.*?(\*/|$)`)
 )
 
 // cleanCSS removes active declarations and rules, and keeps the rest unchanged.

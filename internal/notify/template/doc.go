@@ -13,7 +13,7 @@
 //
 // It must not do I/O.
 //
-// Imports: base/fault, notify, golang.org/x/net/html,
+// Imports: base/fault, base/pattern, notify, golang.org/x/net/html,
 // golang.org/x/text/currency, golang.org/x/text/feature/plural,
 // golang.org/x/text/language, golang.org/x/text/message,
 // golang.org/x/text/number.

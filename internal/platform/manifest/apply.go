@@ -6,12 +6,12 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/pattern"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 )
@@ -338,7 +338,7 @@ func (a *Applier) routes(tx platform.Tx, app *platform.App, m *App) error {
 		return fault.New(fault.Unprocessable, "No default domain available")
 	}
 	host := app.Name
-	if !hostName.MatchString(host) || len(host) > 63 {
+	if !hostName().MatchString(host) || len(host) > 63 {
 		return fault.Invalid("Failed to create default route from app name: Host must contain only alphanumeric " +
 			"characters, \"_\", or \"-\", and be at most 63 long")
 	}
@@ -348,7 +348,7 @@ func (a *Applier) routes(tx platform.Tx, app *platform.App, m *App) error {
 	return a.mapRoute(tx, app, domain, address{host: host}, &Route{})
 }
 
-var hostName = regexp.MustCompile(`^[\w-]+$`)
+var hostName = pattern.OnUse(`^[\w-]+$`)
 
 func randomHost(name string) string {
 	adjectives := []string{"brave", "bright", "calm", "eager", "fancy", "gentle", "happy", "keen", "lively", "mellow",

@@ -6,6 +6,6 @@
 // Manifests are YAML 1.1, as the clients of Cloud Foundry read them: there "yes"
 // is true. It must not import the API or implementations of the store.
 //
-// Imports: base/fault, base/manifestkeys, platform, platform/actions,
-// go.yaml.in/yaml/v2.
+// Imports: base/fault, base/manifestkeys, base/pattern, platform,
+// platform/actions, go.yaml.in/yaml/v2.
 package manifest

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/pattern"
 )
 
-var variable = regexp.MustCompile(`\(\(([-/\w.]+)\)\)`)
+var variable = pattern.OnUse(`\(\(([-/\w.]+)\)\)`)
 
 // ParseOne parses the entry of one app in a manifest that comes with the app's files, as a
 // client does it before it sends the manifest: an only entry applies to the app whatever its
@@ -20,7 +20,7 @@ var variable = regexp.MustCompile(`\(\(([-/\w.]+)\)\)`)
 func ParseOne(text []byte, app string, allowed ...Rule) (m *Manifest, folder string, err error) {
 	list := []any{map[any]any{}}
 	if len(text) > 0 {
-		if found := variable.FindSubmatch(text); found != nil {
+		if found := variable().FindSubmatch(text); found != nil {
 			return nil, "", fault.Invalid(fmt.Sprintf("The manifest has no value for the variable %s: write the value into it, "+
 				"because a git push cannot pass any", found[1]))
 		}

@@ -3,16 +3,17 @@ package manifest
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"ingot/internal/base/pattern"
 )
 
-var sizePattern = regexp.MustCompile(`(?i)^\s*(-?\d+(?:\.\d+)?)\s*(B|[KMGT](?:i?B)?)?\s*$`)
+var sizePattern = pattern.OnUse(`(?i)^\s*(-?\d+(?:\.\d+)?)\s*(B|[KMGT](?:i?B)?)?\s*$`)
 
 // bytesOf parses a size with its unit; all units are powers of 1024.
 func bytesOf(text string) (float64, bool, error) {
-	m := sizePattern.FindStringSubmatch(text)
+	m := sizePattern().FindStringSubmatch(text)
 	if m == nil {
 		return 0, false, fmt.Errorf("must use a supported unit: B, K, KB, M, MB, G, GB, T, or TB")
 	}

@@ -1,6 +1,9 @@
 package series
 
-import "math"
+import (
+	"math"
+	"sync"
+)
 
 // Values are stored with 9 significant bits, as numbers of 14 bits: 0 means not measured and 1
 // means zero. The others have an exponent of 2 and the bits after the first.
@@ -40,13 +43,14 @@ func encodeValue(v float64, drop int) uint16 {
 	return uint16(firstCode + exponent<<precision + mantissa<<drop)
 }
 
-// valuesOf are the values of all codes.
-var valuesOf = func() (all [lastCode + 1]float64) {
+// valuesOf returns the values of all codes.
+var valuesOf = sync.OnceValue(func() *[lastCode + 1]float64 {
+	var all [lastCode + 1]float64
 	for code := range all {
 		all[code] = decodeValue(uint16(code)) //nolint:gosec // it is at most lastCode
 	}
-	return all
-}()
+	return &all
+})
 
 func decodeValue(code uint16) float64 {
 	switch {
@@ -68,8 +72,9 @@ func encodePoint(p *Point, drop int) (r row) {
 }
 
 func (r *row) point() (p Point) {
+	values := valuesOf()
 	for f, code := range r {
-		p[f] = valuesOf[code]
+		p[f] = values[code]
 	}
 	return p
 }

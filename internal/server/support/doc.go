@@ -11,5 +11,5 @@
 // reason. It must not import a wing: the command adds the parts that need one.
 //
 // Imports: base/background, base/datadir, base/logging, base/mounts,
-// github.com/google/nftables, golang.org/x/sys/unix.
+// base/pattern, github.com/google/nftables, golang.org/x/sys/unix.
 package support

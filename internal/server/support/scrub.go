@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"ingot/internal/base/pattern"
 )
 
 // Scrubber removes secrets from texts: the given ones wherever they are, and what looks like
@@ -59,53 +61,53 @@ func spellings(secret string) []string {
 
 // suspect is what a secret looks like, and what replaces it.
 type suspect struct {
-	like *regexp.Regexp
+	like func() *regexp.Regexp
 	by   string
 }
 
 var suspects = []suspect{
 	// The environment of apps has credentials of services.
-	{regexp.MustCompile(`VCAP_[A-Z]+.*`), "VCAP_" + redacted},
-	{regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`), redacted},
-	{regexp.MustCompile(`(?i)(?:AGE-SECRET-KEY|INGOT-SIGNING-KEY)-[0-9a-z]+`), redacted},
+	{pattern.OnUse(`VCAP_[A-Z]+.*`), "VCAP_" + redacted},
+	{pattern.OnUse(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`), redacted},
+	{pattern.OnUse(`(?i)(?:AGE-SECRET-KEY|INGOT-SIGNING-KEY)-[0-9a-z]+`), redacted},
 	// user:password@ of a URL, and of the MySQL drivers' addresses
-	{regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^\s/?#"'<>]*@`), "${1}" + redacted + "@"},
-	{regexp.MustCompile(`[\w.-]+:[^\s"']+@(tcp|unix)\(`), redacted + "@${1}("},
+	{pattern.OnUse(`([A-Za-z][A-Za-z0-9+.-]*://)[^\s/?#"'<>]*@`), "${1}" + redacted + "@"},
+	{pattern.OnUse(`[\w.-]+:[^\s"']+@(tcp|unix)\(`), redacted + "@${1}("},
 	// tokens and hashes
-	{regexp.MustCompile(`eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)?`), redacted},
-	{regexp.MustCompile(`(?i)\b(bearer|basic) +[A-Za-z0-9._~+/=-]{4,}`), "${1} " + redacted},
-	{regexp.MustCompile(`\$2[abxy]\$\d\d\$[./A-Za-z0-9]{20,}`), redacted},
-	{regexp.MustCompile(`\$(?:argon2\w+|scrypt|pbkdf2[\w-]*)\$[^\s"']+`), redacted},
-	{regexp.MustCompile(`SCRAM-SHA-256\$[^\s"']+`), redacted},
+	{pattern.OnUse(`eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)?`), redacted},
+	{pattern.OnUse(`(?i)\b(bearer|basic) +[A-Za-z0-9._~+/=-]{4,}`), "${1} " + redacted},
+	{pattern.OnUse(`\$2[abxy]\$\d\d\$[./A-Za-z0-9]{20,}`), redacted},
+	{pattern.OnUse(`\$(?:argon2\w+|scrypt|pbkdf2[\w-]*)\$[^\s"']+`), redacted},
+	{pattern.OnUse(`SCRAM-SHA-256\$[^\s"']+`), redacted},
 	// keys of S3, and signed URLs
-	{regexp.MustCompile(`\b(?:AKIA|ASIA)[0-9A-Z]{12,}\b`), redacted},
-	{regexp.MustCompile(`(?i)(X-Amz-[A-Za-z-]+=)[^&\s"']+`), "${1}" + redacted},
-	{regexp.MustCompile(`([?&](?:code|state|sig|signature)=)[^&\s"']+`), "${1}" + redacted},
+	{pattern.OnUse(`\b(?:AKIA|ASIA)[0-9A-Z]{12,}\b`), redacted},
+	{pattern.OnUse(`(?i)(X-Amz-[A-Za-z-]+=)[^&\s"']+`), "${1}" + redacted},
+	{pattern.OnUse(`([?&](?:code|state|sig|signature)=)[^&\s"']+`), "${1}" + redacted},
 	// NAME=VALUE and "name": "value"
-	{regexp.MustCompile(`(?i)([\w.-]*(?:passw|secret|token|credential|authorization|cookie|passcode|passphrase|` +
+	{pattern.OnUse(`(?i)([\w.-]*(?:passw|secret|token|credential|authorization|cookie|passcode|passphrase|` +
 		`(?:api|access|private|signing|encryption|master|backup|host)[_-]?key)[\w.-]*\\*["']?\s*[:=]\s*)` +
 		`(?:\\*"(?:\\.|[^"\\])*"?|\\*'[^']*'?|[{\[][^\n]*|[^\s,;&"'}\]]+)`), "${1}" + redacted},
 }
 
 var (
-	address = regexp.MustCompile(`[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*`)
+	address = pattern.OnUse(`[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*`)
 	// random is long enough to be a token, a code or a key in base64.
-	random = regexp.MustCompile(`[A-Za-z0-9_+/-]{32,}={0,2}`)
+	random = pattern.OnUse(`[A-Za-z0-9_+/-]{32,}={0,2}`)
 )
 
 // Text returns a text without secrets.
 func (s *Scrubber) Text(text []byte) []byte {
 	text = []byte(s.known.Replace(string(bytes.ToValidUTF8(text, []byte("?")))))
 	for _, one := range suspects {
-		text = one.like.ReplaceAll(text, []byte(one.by))
+		text = one.like().ReplaceAll(text, []byte(one.by))
 	}
-	text = address.ReplaceAllFunc(text, func(found []byte) []byte {
+	text = address().ReplaceAllFunc(text, func(found []byte) []byte {
 		if _, host, _ := bytes.Cut(found, []byte("@")); isVersion(host) {
 			return found // module@v1.2.3 in a stack
 		}
 		return []byte(mailed)
 	})
-	return random.ReplaceAllFunc(text, func(found []byte) []byte {
+	return random().ReplaceAllFunc(text, func(found []byte) []byte {
 		if looksRandom(found) {
 			return []byte(redacted)
 		}

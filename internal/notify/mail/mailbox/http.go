@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/look"
@@ -22,7 +23,10 @@ var (
 	//go:embed pages.html
 	source embed.FS
 
-	pages = template.Must(look.Parse(source, template.FuncMap{"size": humanSize}, "pages.html"))
+	// pages are parsed when one is shown: most runs of the program are client commands.
+	pages = sync.OnceValue(func() *template.Template {
+		return template.Must(look.Parse(source, template.FuncMap{"size": humanSize}, "pages.html"))
+	})
 
 	pagePolicy = look.Policy("frame-src 'self'", "form-action 'self'")
 )
@@ -80,7 +84,7 @@ func secure(w http.ResponseWriter, policy string) {
 
 func render(w http.ResponseWriter, name string, data any) error {
 	var page bytes.Buffer
-	if err := pages.ExecuteTemplate(&page, name, data); err != nil {
+	if err := pages().ExecuteTemplate(&page, name, data); err != nil {
 		return fmt.Errorf("the mailbox page %s: %w", name, err)
 	}
 	secure(w, pagePolicy)

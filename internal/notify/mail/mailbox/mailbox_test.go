@@ -319,7 +319,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, source []byte) {
 		c := parse(source)
 		var page bytes.Buffer
-		if err := pages.ExecuteTemplate(&page, "view", map[string]any{
+		if err := pages().ExecuteTemplate(&page, "view", map[string]any{
 			"Prefix": "", "Root": "/", "Entry": Entry{}, "Headers": c.headers, "Text": c.text, "HasText": c.hasText,
 			"HasHTML": c.hasHTML, "Sandbox": sandbox,
 		}); err != nil {

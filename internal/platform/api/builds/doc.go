@@ -4,6 +4,7 @@
 // Blobs stores the files; package uploads implements it. This package must not import the
 // store or storage.
 //
-// Imports: base/fault, base/web, platform, platform/actions, platform/api/apps,
-// platform/api/listing, platform/api/rest, github.com/google/uuid.
+// Imports: base/fault, base/pattern, base/web, platform, platform/actions,
+// platform/api/apps, platform/api/listing, platform/api/rest,
+// github.com/google/uuid.
 package builds

@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"regexp"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/pattern"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -130,13 +130,13 @@ type resourceRequest struct {
 	OldName string `json:"fn"`
 }
 
-var sha1Text = regexp.MustCompile(`^[0-9a-f]{40}$`)
+var sha1Text = pattern.OnUse(`^[0-9a-f]{40}$`)
 
 func (b *resourceRequest) resource() (Resource, error) {
 	res := Resource{Path: cmp.Or(b.Path, b.OldName), Mode: cmp.Or(b.Mode, "0644"),
 		SHA1: cmp.Or(b.Checksum.Value, b.OldSHA1), Size: b.OldSize}
 	web.Set(&res.Size, b.Size)
-	if !sha1Text.MatchString(res.SHA1) {
+	if !sha1Text().MatchString(res.SHA1) {
 		return res, fault.Invalid("Resources must have a checksum: a SHA-1 in hex")
 	}
 	return res, nil

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/pattern"
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 )
@@ -69,7 +69,7 @@ func (t *terminal) finish(report []byte) {
 }
 
 // colors are the sequences with which programs color their output.
-var colors = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+var colors = pattern.OnUse("\x1b\\[[0-9;]*[A-Za-z]")
 
 // watch shows the lines of an app's build and of its new instances.
 type watch struct {
@@ -168,7 +168,7 @@ func (w *watch) know(instance string) {
 
 func (w *watch) show(lines []platform.LogLine) {
 	for _, line := range lines {
-		text := colors.ReplaceAllString(string(line.Text), "")
+		text := colors().ReplaceAllString(string(line.Text), "")
 		switch {
 		case strings.HasPrefix(line.Source, "STG"):
 			w.say("%s", text)

@@ -4,15 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
-	"regexp"
 	"strconv"
+
+	"ingot/internal/base/pattern"
 )
 
 // Whole is an integer in a request. Like Cloud Controller it also accepts a string,
 // "256", which some clients send, but not "256M", "1e3" or "2.0".
 type Whole[T int | int64] struct{ Value T }
 
-var digits = regexp.MustCompile(`^[+-]?[0-9]+$`)
+var digits = pattern.OnUse(`^[+-]?[0-9]+$`)
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (n *Whole[T]) UnmarshalJSON(b []byte) error {
@@ -24,7 +25,7 @@ func (n *Whole[T]) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	wrong := &json.UnmarshalTypeError{Value: "string", Type: reflect.TypeFor[T]()}
-	if !digits.MatchString(text) {
+	if !digits().MatchString(text) {
 		return wrong
 	}
 	value, err := strconv.ParseInt(text, 10, 64)

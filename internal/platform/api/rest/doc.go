@@ -14,6 +14,6 @@
 //
 // It must not import the packages of the resources.
 //
-// Imports: base/fault, base/token, base/tracing, base/web, platform,
-// platform/actions, platform/api/listing, platform/services.
+// Imports: base/fault, base/pattern, base/token, base/tracing, base/web,
+// platform, platform/actions, platform/api/listing, platform/services.
 package rest

@@ -40,10 +40,10 @@
 // engines.
 //
 // Imports: base/background, base/cgroup, base/distro, base/fault,
-// base/filelock, base/keyed, base/loopdisk, base/mounts, base/rootless,
-// platform/engine, platform/engine/container/network, platform/engine/local,
-// platform/instance/homedir, platform/instance/initproto,
-// platform/storage/archive, github.com/creack/pty,
+// base/filelock, base/keyed, base/loopdisk, base/mounts, base/pattern,
+// base/rootless, platform/engine, platform/engine/container/network,
+// platform/engine/local, platform/instance/homedir,
+// platform/instance/initproto, platform/storage/archive, github.com/creack/pty,
 // github.com/opencontainers/runtime-spec/specs-go, golang.org/x/sys/unix,
 // golang.org/x/term.
 package container

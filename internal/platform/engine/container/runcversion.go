@@ -2,9 +2,10 @@ package container
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"ingot/internal/base/pattern"
 )
 
 // leastRunc is the first release of runc without CVE-2024-21626, the last known escape to
@@ -29,8 +30,8 @@ var patchedRunc = []struct {
 }
 
 var (
-	runcRelease = regexp.MustCompile(`^(\d+)\.(\d+)\.(\d+)(.*)$`)
-	leadDigits  = regexp.MustCompile(`^\d+`)
+	runcRelease = pattern.OnUse(`^(\d+)\.(\d+)\.(\d+)(.*)$`)
+	leadDigits  = pattern.OnUse(`^\d+`)
 )
 
 // RuncProblem returns a known problem of a runc version, given the output of `runc
@@ -47,7 +48,7 @@ func RuncProblem(output string) string {
 			commit = v // in Debian's packages, the whole version
 		}
 	}
-	m := runcRelease.FindStringSubmatch(version)
+	m := runcRelease().FindStringSubmatch(version)
 	if m == nil {
 		return fmt.Sprintf("this runc does not say which version it is (%q): use one from %s on, which has no known way "+
 			"out of containers (CVE-2024-21626)", version, leastRuncText)
@@ -58,7 +59,7 @@ func RuncProblem(output string) string {
 	for _, p := range patchedRunc {
 		for _, text := range []string{version, commit} {
 			rest, ok := strings.CutPrefix(text, p.prefix)
-			if n, err := strconv.Atoi(leadDigits.FindString(rest)); ok && err == nil && n >= p.least {
+			if n, err := strconv.Atoi(leadDigits().FindString(rest)); ok && err == nil && n >= p.least {
 				return ""
 			}
 		}

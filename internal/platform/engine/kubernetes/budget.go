@@ -20,7 +20,7 @@ import (
 func (e *Engine) Protect(ctx context.Context, wanted map[string]int) error {
 	least := map[string]int{}
 	for process, instances := range wanted {
-		if instances > 1 && dnsName.MatchString(process) {
+		if instances > 1 && dnsName().MatchString(process) {
 			least["p-"+process] = instances - 1
 		}
 	}

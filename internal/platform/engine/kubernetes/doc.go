@@ -24,11 +24,12 @@
 // or the typed clients and informers of client-go, which would make the program 25 MB
 // larger.
 //
-// Imports: base/background, base/fault, base/keyed, platform, platform/engine,
-// platform/engine/agent, platform/engine/local, platform/instance/agentproto,
-// platform/instance/initproto, platform/storage/archive,
-// github.com/go-logr/logr, github.com/google/uuid, golang.org/x/time/rate,
-// k8s.io/apimachinery/pkg/api/errors, k8s.io/apimachinery/pkg/apis/meta/v1,
+// Imports: base/background, base/fault, base/keyed, base/pattern, platform,
+// platform/engine, platform/engine/agent, platform/engine/local,
+// platform/instance/agentproto, platform/instance/initproto,
+// platform/storage/archive, github.com/go-logr/logr, github.com/google/uuid,
+// golang.org/x/time/rate, k8s.io/apimachinery/pkg/api/errors,
+// k8s.io/apimachinery/pkg/apis/meta/v1,
 // k8s.io/apimachinery/pkg/apis/meta/v1/unstructured,
 // k8s.io/apimachinery/pkg/runtime, k8s.io/apimachinery/pkg/runtime/schema,
 // k8s.io/apimachinery/pkg/types, k8s.io/apimachinery/pkg/watch,

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"time"
 
+	"ingot/internal/base/pattern"
 	"ingot/internal/platform/engine/agent"
 )
 
@@ -50,12 +50,12 @@ func DefaultConfig() Config {
 	return Config{Namespace: "ingot-apps", UserNamespaces: UserNamespacesAuto, Rate: 60, PlaceTimeout: time.Minute}
 }
 
-var dnsName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+var dnsName = pattern.OnUse(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // Validate returns the name of the first invalid flag and what is wrong with its value.
 func (c Config) Validate() (flag string, err error) {
 	switch {
-	case !dnsName.MatchString(c.Namespace):
+	case !dnsName().MatchString(c.Namespace):
 		return "kubernetes-namespace", fmt.Errorf("%q is not the name of a namespace", c.Namespace)
 	case c.Image == "":
 		return "kubernetes-image", errors.New(

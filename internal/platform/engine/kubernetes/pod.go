@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/pattern"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/agent"
 	"ingot/internal/platform/instance/agentproto"
@@ -96,7 +96,7 @@ func kindOf(labels map[string]string) string {
 
 // checkID rejects an id that cannot be part of a Pod's name and a label's value.
 func checkID(id string) error {
-	if len(id) > 60 || !dnsName.MatchString(id) {
+	if len(id) > 60 || !dnsName().MatchString(id) {
 		return fmt.Errorf("instance id %q: only lower-case ASCII alphanumerics and '-' are allowed, at most 60", id)
 	}
 	return nil
@@ -113,11 +113,11 @@ func checkPorts(s engine.Spec) error {
 }
 
 // labelValue matches the values that labels can have.
-var labelValue = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+var labelValue = pattern.OnUse(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
 
 // checkSegment rejects an isolation segment that no node can have as a label.
 func checkSegment(name string) error {
-	if name != "" && !labelValue.MatchString(name) {
+	if name != "" && !labelValue().MatchString(name) {
 		return fault.New(fault.Unprocessable,
 			"the isolation segment %q cannot be used on Kubernetes, where its name must be the value of a label: at most 63 "+
 				"characters, ASCII alphanumerics and '-', '_' or '.' between them", name)
@@ -199,11 +199,11 @@ func (e *Engine) podOf(ctx context.Context, s engine.Spec) (object, error) {
 func (e *Engine) labelsOf(s engine.Spec) object {
 	labels := object{labelInstall: e.install, labelKind: kindOf(s.Labels), labelID: s.ID}
 	for _, name := range selectable {
-		if value := s.Labels[name]; dnsName.MatchString(value) {
+		if value := s.Labels[name]; dnsName().MatchString(value) {
 			labels["ingot.dev/"+name] = value
 		}
 	}
-	if dnsName.MatchString(s.Zone.Space) {
+	if dnsName().MatchString(s.Zone.Space) {
 		labels[labelSpace] = s.Zone.Space
 	}
 	return labels
@@ -235,9 +235,9 @@ func (e *Engine) podSpec(s engine.Spec, k agent.Keys) object {
 	if e.options.PriorityClass != "" {
 		spec["priorityClassName"] = e.options.PriorityClass
 	}
-	if process := s.Labels["process"]; dnsName.MatchString(process) {
+	if process := s.Labels["process"]; dnsName().MatchString(process) {
 		same := object{labelProcess: process}
-		if version := s.Labels["version"]; dnsName.MatchString(version) {
+		if version := s.Labels["version"]; dnsName().MatchString(version) {
 			same[labelVersion] = version
 		}
 		selector := object{"matchLabels": same}

@@ -95,7 +95,7 @@ func (e *Engine) networkPolicies(r engine.Rules) map[string]object {
 	out := map[string]object{}
 	for guid, g := range r.Groups {
 		egress := egressOf(g.Rules)
-		if len(egress) == 0 || !dnsName.MatchString(guid) {
+		if len(egress) == 0 || !dnsName().MatchString(guid) {
 			continue
 		}
 		for _, staging := range []bool{false, true} {
@@ -148,7 +148,7 @@ func (e *Engine) between(policies []platform.NetworkPolicy, out map[string]objec
 		return object{"matchLabels": object{labelInstall: e.install, labelApp: guid}}
 	}
 	for p, list := range ports {
-		if !dnsName.MatchString(p.from) || !dnsName.MatchString(p.to) {
+		if !dnsName().MatchString(p.from) || !dnsName().MatchString(p.to) {
 			continue
 		}
 		name := p.from + "-" + p.to

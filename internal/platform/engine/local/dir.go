@@ -10,11 +10,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"syscall"
 	"time"
 
+	"ingot/internal/base/pattern"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/instance/initproto"
 )
@@ -46,11 +46,11 @@ type Dir struct {
 	meta Meta
 }
 
-var validID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var validID = pattern.OnUse(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // CheckID rejects an id that cannot be the name of a directory.
 func CheckID(id string) error {
-	if !validID.MatchString(id) {
+	if !validID().MatchString(id) {
 		return fmt.Errorf("instance id %q: only ASCII alphanumerics, '.', '_' and '-' are allowed, at most 128", id)
 	}
 	return nil

@@ -15,8 +15,8 @@
 //
 // The package must not import the engines that use it.
 //
-// Imports: base/background, base/fault, platform, platform/engine,
-// platform/instance/homedir, platform/instance/initproto,
+// Imports: base/background, base/fault, base/pattern, platform,
+// platform/engine, platform/instance/homedir, platform/instance/initproto,
 // platform/storage/archive, github.com/creack/pty, golang.org/x/sys/unix,
 // golang.org/x/term.
 package local

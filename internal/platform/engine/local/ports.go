@@ -8,12 +8,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"sync"
 	"syscall"
 
+	"ingot/internal/base/pattern"
 	"ingot/internal/platform/engine"
 )
 
@@ -139,14 +139,14 @@ func (p *Ports) Close() {
 	}
 }
 
-var mentioned = regexp.MustCompile(`\{\{port:([0-9]{1,5})\}\}`)
+var mentioned = pattern.OnUse(`\{\{port:([0-9]{1,5})\}\}`)
 
 // WantedPorts returns the ports of a spec, and those that only its members mention, each once.
 func WantedPorts(s engine.Spec) (wanted []int) {
 	all := slices.Clone(s.Ports)
 	for _, m := range s.Launch.Members {
 		for _, text := range slices.Concat(m.Args, m.Env) {
-			for _, match := range mentioned.FindAllStringSubmatch(text, -1) {
+			for _, match := range mentioned().FindAllStringSubmatch(text, -1) {
 				if n, err := strconv.Atoi(match[1]); err == nil {
 					all = append(all, n)
 				}

@@ -2,11 +2,11 @@ package local
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/pattern"
 	"ingot/internal/platform/instance/initproto"
 )
 
@@ -22,7 +22,7 @@ type Words struct {
 }
 
 // word matches placeholders, and the escape of text that looks like one.
-var word = regexp.MustCompile(`\{\{(?:\{\{|home\}\}/?|ip\}\}|host\}\}|port:([0-9]{1,5})\}\})`)
+var word = pattern.OnUse(`\{\{(?:\{\{|home\}\}/?|ip\}\}|host\}\}|port:([0-9]{1,5})\}\})`)
 
 // Substitute returns the spec with placeholders replaced in the arguments, environment and
 // directory of every member and in the paths of TLS, and with the ports of its checks and
@@ -64,7 +64,7 @@ func (w Words) In(text string) string {
 	if !strings.Contains(text, "{{") {
 		return text
 	}
-	return word.ReplaceAllStringFunc(text, func(found string) string {
+	return word().ReplaceAllStringFunc(text, func(found string) string {
 		switch found {
 		case "{{{{":
 			return "{{"
@@ -77,7 +77,7 @@ func (w Words) In(text string) string {
 		case "{{host}}":
 			return w.Host
 		}
-		n, err := strconv.Atoi(word.FindStringSubmatch(found)[1])
+		n, err := strconv.Atoi(word().FindStringSubmatch(found)[1])
 		if err != nil {
 			return found
 		}
@@ -97,7 +97,7 @@ func mapPorts(c initproto.Check, port func(int) int) initproto.Check {
 // that it can listen on another number.
 func MentionsPort(s initproto.Spec, port int) bool {
 	wanted := "{{port:" + strconv.Itoa(port) + "}}"
-	has := func(text string) bool { return slices.Contains(word.FindAllString(text, -1), wanted) }
+	has := func(text string) bool { return slices.Contains(word().FindAllString(text, -1), wanted) }
 	return slices.ContainsFunc(s.Members, func(m initproto.Member) bool {
 		return slices.ContainsFunc(m.Args, has) || slices.ContainsFunc(m.Env, has)
 	})

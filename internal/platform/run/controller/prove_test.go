@@ -328,3 +328,31 @@ func TestCanaryStepSeen(t *testing.T) {
 	}
 	w.awaitReason(d, platform.ReasonPaused)
 }
+
+// TestDeploymentFollowed ends a deployment at once whose client has set the minimum healthy time, though not the
+// steps of a canary.
+func TestDeploymentFollowed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	c := w.config()
+	c.ShortestDeployment = time.Hour
+	w.run(New(c))
+	before := w.awaitRunning(1)
+	none := int64(0)
+	d := w.deploy(func(d *platform.Deployment) { d.Options.MinHealthyMS = &none })
+	w.awaitReason(d, platform.ReasonDeployed)
+	if after := w.awaitRunning(1); after[0] == before[0] {
+		t.Errorf("the instance %s was not replaced", before[0])
+	}
+	d = w.deploy(func(d *platform.Deployment) {
+		d.Strategy, d.Options.CanarySteps, d.Options.MinHealthyMS = platform.StrategyCanary, []int{50}, &none
+	})
+	w.awaitReason(d, platform.ReasonPaused)
+	w.turn(d, w.platform.ContinueDeployment)
+	w.settled()
+	if now := w.deployment(d); now.Reason != platform.ReasonDeploying {
+		t.Errorf("after continue the deployment is %+v, want reason %s", now, platform.ReasonDeploying)
+	}
+	w.clock.Advance(time.Hour)
+	w.awaitReason(d, platform.ReasonDeployed)
+}

@@ -31,5 +31,6 @@
 //
 // The program has to stay small and run in any root file system.
 //
-// Imports: base/fault, platform/instance/initproto, go.yaml.in/yaml/v2.
+// Imports: base/fault, base/pattern, platform/instance/initproto,
+// go.yaml.in/yaml/v2.
 package lifecycle

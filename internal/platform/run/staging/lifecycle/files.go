@@ -7,12 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v2"
+
+	"ingot/internal/base/pattern"
 )
 
 // maxFile bounds the files that buildpacks and applications tell us things in.
@@ -158,7 +159,7 @@ func ParseLaunch(b []byte) (map[string]string, []Sidecar, error) {
 	return types, sidecars, nil
 }
 
-var memoryText = regexp.MustCompile(`(?i)^\s*([0-9]{1,9})\s*(m|mb|mib|g|gb|gib)?\s*$`)
+var memoryText = pattern.OnUse(`(?i)^\s*([0-9]{1,9})\s*(m|mb|mib|g|gb|gib)?\s*$`)
 
 // megabytes reads an amount of memory: a number of megabytes, or one with its
 // unit.
@@ -171,7 +172,7 @@ func megabytes(v any) (int, error) {
 			return v, nil
 		}
 	case string:
-		if m := memoryText.FindStringSubmatch(v); m != nil {
+		if m := memoryText().FindStringSubmatch(v); m != nil {
 			n, err := strconv.Atoi(m[1])
 			if err != nil {
 				return 0, err
