@@ -18,6 +18,7 @@ import (
 	"ingot/internal/platform/api/rest"
 	"ingot/internal/platform/api/routes"
 	serviceapi "ingot/internal/platform/api/services"
+	"ingot/internal/platform/api/source"
 	v2 "ingot/internal/platform/api/v2"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/services"
@@ -116,9 +117,11 @@ func (a *API) Routes(m *web.Mux) {
 		Server: server, Blobs: o.Blobs, InspectDroplet: o.InspectDroplet, Scratch: o.Scratch, MaxUpload: o.MaxUpload,
 	}).Routes(g)
 	(&serviceapi.API{Server: server}).Routes(g)
+	made := &source.API{Server: server, Apps: running, Blobs: o.Blobs, Scratch: o.Scratch, MaxUpload: o.MaxUpload}
+	made.Routes(g)
 	if o.Repositories != nil {
 		(&gitpush.API{
-			Server: server, Apps: running, Blobs: o.Blobs, Repositories: o.Repositories, Logs: o.Logs, Scratch: o.Scratch,
+			Server: server, Source: made, Repositories: o.Repositories, Logs: o.Logs, Scratch: o.Scratch,
 			MaxUpload: o.MaxUpload,
 		}).Routes(m.Group("git", web.FormatGit, o.Verifier).Limited(o.Limiter))
 	}

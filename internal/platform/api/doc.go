@@ -14,6 +14,7 @@
 //	v2/        what clients still read of the v2 API
 //	rest/      what they share: requests, callers, kinds of resources, links
 //	listing/   query parameters and pages of lists
+//	source/    apps from a zip or an image, deployed by the server
 //	gitpush/   git push and git clone
 //	uploads/   checks and stores the uploaded files
 //	ratelimit/ limits the requests of callers
@@ -30,6 +31,6 @@
 // Imports: base/fault, base/token, base/version, base/web, platform,
 // platform/actions, platform/api/admin, platform/api/apps, platform/api/builds,
 // platform/api/gitpush, platform/api/orgs, platform/api/rest,
-// platform/api/routes, platform/api/services, platform/api/v2, platform/logs,
-// platform/services.
+// platform/api/routes, platform/api/services, platform/api/source,
+// platform/api/v2, platform/logs, platform/services.
 package api

@@ -104,6 +104,8 @@ func fullOrg(f *fixture, name string) map[string]string {
 var attempts = map[string]string{
 	"POST /v3/organizations":                                          `{"name":"new"}`,
 	"POST /v3/ingot/apps/{guid}/changes":                              ``, // the form follows the decision
+	"POST /v3/ingot/spaces/{guid}/deploy":                             `{"name":"new","sample":true}`,
+	"POST /v3/ingot/apps/{guid}/deploy":                               `{"sample":true}`,
 	"POST /v3/ingot/service_instances/{guid}/rotate":                  `{}`,
 	"PATCH /v3/organizations/{guid}":                                  `{"name":"taken"}`,
 	"POST /v3/spaces":                                                 `{"name":"new","relationships":{"organization":{"data":{"guid":"$organizations"}}}}`,

@@ -13,16 +13,25 @@ import (
 
 var variable = pattern.OnUse(`\(\(([-/\w.]+)\)\)`)
 
+// Flags are settings of an app that count more than those in its manifest, like flags of a client.
+type Flags struct {
+	Memory      string // with its unit; "" means as in the manifest
+	Instances   *int
+	RandomRoute bool // if the manifest has no routes
+	Image       string
+	Username    string // at the registry of the image
+}
+
 // ParseOne parses the entry of one app in a manifest that comes with the app's files, as a
 // client does it before it sends the manifest: an only entry applies to the app whatever its
 // name is, and the app gets a route unless the entry says otherwise. An empty text is a
 // manifest without settings. It also returns the folder of the app's files, "" for all.
-func ParseOne(text []byte, app string, allowed ...Rule) (m *Manifest, folder string, err error) {
+func ParseOne(text []byte, app string, flags Flags, allowed ...Rule) (m *Manifest, folder string, err error) {
 	list := []any{map[any]any{}}
 	if len(text) > 0 {
 		if found := variable().FindSubmatch(text); found != nil {
 			return nil, "", fault.Invalid(fmt.Sprintf("The manifest has no value for the variable %s: write the value into it, "+
-				"because a git push cannot pass any", found[1]))
+				"because none can be passed here", found[1]))
 		}
 		if list, err = applications(text); err != nil {
 			return nil, "", err
@@ -37,7 +46,7 @@ func ParseOne(text []byte, app string, allowed ...Rule) (m *Manifest, folder str
 		delete(entry, "path")
 		given, ok := given.(string)
 		if folder = path.Clean(given); !ok || path.IsAbs(folder) || folder == ".." || strings.HasPrefix(folder, "../") {
-			return nil, "", fault.Invalid("The path in the manifest must be a folder of the repository")
+			return nil, "", fault.Invalid("The path in the manifest must be a folder beside the manifest")
 		}
 		if folder == "." {
 			folder = ""
@@ -48,10 +57,40 @@ func ParseOne(text []byte, app string, allowed ...Rule) (m *Manifest, folder str
 		return slices.Contains([]string{"no-route", "random-route", "routes", "default-route"}, dashed(name))
 	})
 	if !routed {
-		entry["default-route"] = true
+		entry["default-route"] = !flags.RandomRoute
+		entry["random-route"] = flags.RandomRoute
 	}
+	flags.apply(entry)
 	m, err = parseApps([]any{entry}, allowed)
 	return m, folder, err
+}
+
+// apply sets what the flags have. The keys of the web process may be at the app or in its list of processes.
+func (f Flags) apply(entry map[any]any) {
+	if f.Image != "" {
+		image := map[any]any{"image": f.Image}
+		if f.Username != "" {
+			image["username"] = f.Username
+		}
+		entry["docker"] = image
+	}
+	web := entry
+	if list, ok := entry["processes"].([]any); ok {
+		list = slices.Clone(list)
+		for i, one := range list {
+			if process, ok := one.(map[any]any); ok && process["type"] == "web" {
+				web = maps.Clone(process)
+				list[i] = web
+			}
+		}
+		entry["processes"] = list
+	}
+	if f.Memory != "" {
+		web["memory"] = f.Memory
+	}
+	if f.Instances != nil {
+		web["instances"] = *f.Instances
+	}
 }
 
 // entryOf returns a copy of the entry of an app.

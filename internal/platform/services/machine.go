@@ -14,6 +14,7 @@ const (
 	revoke  kind = "revoke"  // of the credentials that a rotation replaced
 
 	rotation kind = "rotation" // the request for rotations, which waits for them
+	deploy   kind = "deploy"   // a build that is deployed when it is done
 )
 
 // phase is the progress of an operation.

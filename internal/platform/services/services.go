@@ -350,6 +350,8 @@ func (s *Services) step(ctx context.Context, job *platform.Job) error {
 		switch {
 		case w.Kind == rotation:
 			return s.awaitRotations(ctx, job, w)
+		case w.Kind == deploy:
+			return s.deployStep(ctx, job, w)
 		case w.Kind == rotate:
 			return s.rotateStep(ctx, job, w)
 		case w.Kind == revoke:

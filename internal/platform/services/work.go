@@ -50,6 +50,9 @@ type work struct {
 	// Children are jobs to wait for, Target the resource to delete afterwards.
 	Children []Child `json:"children,omitempty"`
 	Target   string  `json:"target,omitempty"`
+	// Build is deployed when it is done; Launch is that deployment.
+	Build  string          `json:"build,omitempty"`
+	Launch *actions.Launch `json:"launch,omitempty"`
 }
 
 // Child is a job that another waits for.
@@ -71,9 +74,11 @@ func (w *work) copied() work {
 
 func (w *work) binding() bool { return w.Binding != "" }
 
-// waits reports whether the step only looks at the store: it waits for an app's instances, or
+// waits reports whether the step only looks at the store: it waits for an app's instances, a build, or
 // for other jobs.
-func (w *work) waits() bool { return w.Kind == rotation || w.Kind == revoke && w.Phase == "" }
+func (w *work) waits() bool {
+	return w.Kind == rotation || w.Kind == deploy || w.Kind == revoke && w.Phase == ""
+}
 
 // waiters is the slot of steps that wait. It is not a guid.
 const waiters = "waiting"

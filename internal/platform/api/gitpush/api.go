@@ -10,17 +10,15 @@ import (
 	"ingot/internal/base/version"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
-	"ingot/internal/platform/api/apps"
-	"ingot/internal/platform/api/builds"
 	"ingot/internal/platform/api/rest"
+	"ingot/internal/platform/api/source"
 	"ingot/internal/platform/logs"
 )
 
 // API serves git repositories.
 type API struct {
 	*rest.Server
-	Apps         *apps.API
-	Blobs        builds.Blobs
+	Source       *source.API
 	Repositories Repositories
 	// Logs has the lines of builds and apps.
 	Logs interface {

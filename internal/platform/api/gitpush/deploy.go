@@ -1,7 +1,6 @@
 package gitpush
 
 import (
-	"errors"
 	"io"
 	"os"
 	"path"
@@ -13,7 +12,6 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/api/rest"
 	"ingot/internal/platform/manifest"
-	"ingot/internal/platform/services"
 	"ingot/internal/platform/storage/gitpack"
 )
 
@@ -75,7 +73,7 @@ func (p *push) build(s *gitpack.Snapshot) (string, error) {
 	}
 	w := p.follow(p.r.Context(), p.terminal, p.app.GUID)
 	defer w.close()
-	pkg, err := p.store(file, size)
+	pkg, err := p.Source.Package(p.r, p.app.GUID, file, size)
 	if err != nil {
 		return "", err
 	}
@@ -88,7 +86,7 @@ func (p *push) build(s *gitpack.Snapshot) (string, error) {
 
 // manifest returns the manifest of the commit for the app.
 func (p *push) manifest(s *gitpack.Snapshot) (*manifest.Manifest, string, error) {
-	rules, err := p.Apps.ManifestRules(p.r)
+	rules, err := p.Source.Apps.ManifestRules(p.r)
 	if err != nil {
 		return nil, "", err
 	}
@@ -99,7 +97,7 @@ func (p *push) manifest(s *gitpack.Snapshot) (*manifest.Manifest, string, error)
 	if err != nil {
 		return nil, "", err
 	}
-	return manifest.ParseOne(text, p.name, rules...)
+	return manifest.ParseOne(text, p.name, manifest.Flags{}, rules...)
 }
 
 // bounded fails when more than a limit is written.
@@ -168,82 +166,20 @@ func below(folder string) string {
 
 // applyManifest creates or changes the app, and waits until its services are bound.
 func (p *push) applyManifest(m *manifest.Manifest) error {
-	pending, warnings, err := p.Apps.ApplyManifest(p.r, func(req *rest.Request) (*platform.Space, error) {
+	warnings, err := p.Source.Apply(p.r, func(req *rest.Request) (*platform.Space, error) {
 		return req.SpaceNamed(p.space.GUID, platform.Develop)
 	}, m)
 	if err != nil {
 		return err
 	}
-	for _, app := range m.Apps {
-		warnings = append(warnings, app.Warnings...)
-	}
 	for _, text := range warnings {
 		p.terminal.say("Warning: %s", text)
-	}
-	for _, child := range pending {
-		if err := p.await(child); err != nil {
-			return err
-		}
 	}
 	p.target, err = p.find(p.r, platform.Develop)
 	if err == nil && p.app == nil {
 		err = fault.New(fault.Unprocessable, "the app was deleted in the meantime: push again")
 	}
 	return err
-}
-
-// await waits for the end of a job.
-func (p *push) await(child services.Child) error {
-	p.Services.Wait(p.r.Context(), child.Job)
-	return p.Store.View(p.r.Context(), func(tx platform.Tx) error {
-		job, err := tx.Jobs().Get(child.Job)
-		if err != nil {
-			return err
-		}
-		if job.State == platform.JobComplete {
-			return nil
-		}
-		why := "a service is not bound yet: push again later"
-		for _, e := range job.Errors {
-			why = child.Prefix + e.Detail
-		}
-		return fault.New(fault.Unprocessable, "%s", why)
-	})
-}
-
-// store makes a package of the files.
-func (p *push) store(file *os.File, size int64) (*platform.Package, error) {
-	ctx := p.r.Context()
-	pkg, err := rest.Update(p.Server, p.r, func(req *rest.Request) (*platform.Package, error) {
-		app, err := req.AppNamed(p.app.GUID, platform.Develop)
-		if err != nil {
-			return nil, err
-		}
-		pkg := &platform.Package{Type: platform.PackageBits}
-		if err := p.Platform.CreatePackage(req.Tx, req.Caller.Actor(), app, pkg, nil); err != nil {
-			return nil, err
-		}
-		return pkg, p.Platform.BeginPackageUpload(req.Tx, pkg)
-	})
-	if err != nil {
-		return nil, err
-	}
-	sum, err := p.Blobs.PutPackage(ctx, pkg.GUID, rest.CallerOf(p.r).GUID, file, size, nil)
-	if err != nil {
-		failed := p.Store.Update(ctx, func(tx platform.Tx) error { return p.Platform.PackageUploadFailed(tx, pkg.GUID, err) })
-		return nil, errors.Join(err, failed)
-	}
-	return rest.Update(p.Server, p.r, func(req *rest.Request) (*platform.Package, error) {
-		app, err := req.AppNamed(p.app.GUID, platform.Develop)
-		if err != nil {
-			return nil, err
-		}
-		fresh, err := req.Tx.Packages().Get(pkg.GUID)
-		if err != nil {
-			return nil, err
-		}
-		return fresh, p.Platform.PackageUploaded(req.Tx, req.Caller.Actor(), app, fresh, sum)
-	})
 }
 
 // stage builds a droplet and shows the build's log.
@@ -254,9 +190,7 @@ func (p *push) stage(w *watch, pkg *platform.Package) (string, error) {
 		if err != nil {
 			return nil, err
 		}
-		b := &platform.Build{Lifecycle: app.Lifecycle, MemoryMB: p.Platform.StagingMemoryMB,
-			DiskMB: p.Platform.StagingDiskMB, LogRate: platform.DefaultLogRate}
-		return b, p.Platform.CreateBuild(req.Tx, req.Caller.Actor(), app, pkg, b)
+		return p.Source.Build(req, app, pkg)
 	})
 	if err != nil {
 		return "", err
