@@ -45,7 +45,7 @@ var chapters = map[string]string{
 	"deployments.html": "revisions", "build.html": "troubleshooting#push-and-build",
 	"environment.html": "revisions#environment-variables", "shell.html": "ssh",
 	"routes.html": "routing#routes-and-destinations", "tasks.html": "console", "events.html": "console",
-	"settings.html": "console",
+	"settings.html": "console", "newapp.html": "console#deploy-an-app", "deploying.html": "troubleshooting#push-and-build",
 	"services.html": "services", "servicelist.html": "services", "service.html": "services",
 	"credentials.html": "services", "marketplace.html": "operators#databases", "newservice.html": "operators#databases",
 	"members.html": "operating#users", "org.html": "operators#quotas", "users.html": "operating#users",
@@ -64,7 +64,7 @@ var chapters = map[string]string{
 // client, which is the same program, needs none.
 var templates = sync.OnceValue(func() *page.Templates {
 	return page.Load(
-		home.Files, apps.Files, services.Files, notifications.Files, access.Files, audit.Files, system.Files,
+		apps.Files, home.Files /* uses functions of apps */, services.Files, notifications.Files, access.Files, audit.Files, system.Files,
 		docs.Files,
 	)
 })

@@ -23,10 +23,12 @@ func backTo(w http.ResponseWriter, r *http.Request, guid, tab, said string) erro
 	return page.GoTo(w, r, to, said)
 }
 
-// actOnApp is POST /console/apps/GUID/start, stop and restart.
+// actOnApp is POST /console/apps/GUID/start, stop, restart and restage.
 func (c *pages) actOnApp(w http.ResponseWriter, r *http.Request, s *page.Session) error {
 	guid, action := web.Param(r, "guid"), web.Param(r, "action")
 	switch action {
+	case "restage":
+		return c.restage(w, r, s, guid)
 	case "start", "stop", "restart":
 	default:
 		return fault.New(fault.NotFound, "There is no such action.")

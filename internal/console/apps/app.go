@@ -34,6 +34,7 @@ type Data struct {
 	MayReadLogs bool
 	Tabs        []page.Tab
 	Restart     string
+	Restage     string
 	Stop        string
 	Start       string
 	Changed     time.Time // of the environment, after the last start
@@ -76,7 +77,8 @@ const (
 var files embed.FS
 
 // Files are the templates of apps, and the terminal of shells.
-var Files = page.Files{FS: files, Functions: template.FuncMap{"chunks": chunks, "facts": sidecar.facts}}
+var Files = page.Files{FS: files, Functions: template.FuncMap{"chunks": chunks, "facts": sidecar.facts,
+	"firstApp": func(csrf, push, space string, may bool) firstApp { return firstApp{csrf, push, space, may} }}}
 
 // pages serves the pages of apps.
 type pages struct {
@@ -91,18 +93,27 @@ func (c *pages) part() page.Part {
 	platform := page.API(c.Platform)
 	p := page.Part{
 		Pages: map[string]page.Handler{
-			"/apps/{guid}":                c.app,
-			"/apps/{guid}/logs":           c.logs,
-			"/apps/{guid}/history":        c.history,
-			"/apps/{guid}/log-lines":      c.logLines,
-			"/apps/{guid}/environment":    c.environment,
-			"/apps/{guid}/settings":       c.settings,
-			"/apps/{guid}/shell":          c.shell,
-			"/apps/{guid}/builds/{build}": c.build,
+			"/apps/{guid}":                 c.app,
+			"/apps/{guid}/logs":            c.logs,
+			"/apps/{guid}/history":         c.history,
+			"/apps/{guid}/log-lines":       c.logLines,
+			"/apps/{guid}/environment":     c.environment,
+			"/apps/{guid}/settings":        c.settings,
+			"/apps/{guid}/shell":           c.shell,
+			"/apps/{guid}/builds/{build}":  c.build,
+			"/apps/{guid}/deploy":          c.deployPage,
+			"/apps/{guid}/deploying/{job}": c.deploying,
 		},
-		Screens: map[string]page.Screen{"/apps": {
-			Title: "Apps", Section: "apps", Template: "apps.html", Live: "apps", LiveAt: page.SameQuery, Load: c.loadApps,
-		}},
+		Screens: map[string]page.Screen{
+			"/apps": {
+				Title: "Apps", Section: "apps", Template: "apps.html", Live: "apps", LiveAt: page.SameQuery, Load: c.loadApps,
+			},
+			"/apps/new": {
+				Title: "Create app", Section: "apps", Template: "newapp.html", Load: c.loadNew,
+				Crumbs: []page.Crumb{{Name: "Apps", Link: page.Path + "/apps"}},
+			},
+		},
+		Uploads: map[string]page.UploadHandler{"/apps/new": c.deployFiles, "/apps/{guid}/deploy": c.deployFiles},
 		Streams: map[string]page.Handler{
 			"/apps/{guid}/logs/stream": c.logStream, "/apps/{guid}/shell/socket": c.shellSocket,
 		},
@@ -112,6 +123,10 @@ func (c *pages) part() page.Part {
 				Method: http.MethodPatch, Path: "/v3/apps/{guid}/environment_variables", Body: variablesOf,
 				To: "/apps/{guid}/environment", Said: "environment",
 			}),
+			"/apps/new/image":                   c.deployImage,
+			"/apps/new/sample":                  c.deploySample,
+			"/apps/{guid}/deploy/image":         c.deployImage,
+			"/apps/{guid}/environment/text":     c.setText,
 			"/apps/{guid}/settings/rename":      c.renameApp,
 			"/apps/{guid}/settings/delete":      c.deleteApp,
 			"/apps/{guid}/routes/map":           c.mapRoute,
@@ -160,6 +175,10 @@ func (c *pages) view(r *http.Request, s *page.Session, name string) *page.View {
 	case !isApp || guid == "":
 	case tab == "":
 		return &page.View{Fragment: "app-live", Load: func() (any, error) { return c.loadApp(r, s, guid) }, App: guid}
+	case strings.HasPrefix(tab, deployingTab):
+		load := loadDeploying(strings.TrimPrefix(tab, deployingTab))
+		return &page.View{Fragment: "deploying-live", App: guid,
+			Load: func() (any, error) { return loadTab(c.Console, r, s, guid, "deployments", load) }}
 	case liveTabs[tab] != nil:
 		load := func() (any, error) { return loadTab(c.Console, r, s, guid, tab, liveTabs[tab]) }
 		return &page.View{Fragment: tab + "-live", Load: load, App: guid}
@@ -295,6 +314,7 @@ func loadName(call *page.Caller, guid string) (*Data, error) {
 	name := d.App.Name
 	d.Restart, d.Stop, d.Start = page.Command("cf", "restart", name), page.Command("cf", "stop", name),
 		page.Command("cf", "start", name)
+	d.Restage = page.Command("cf", "restage", name)
 	err := page.Together(
 		func() (err error) { d.MayWrite, d.MayShell, err = mayChange(call, d.SpaceGUID); return err },
 		func() error {

@@ -18,10 +18,18 @@ type appsData struct {
 	SpaceName     string
 	Pager         page.Pager
 	Command, Push string
+	MayCreate     bool // an app; looked up only if there is none
 }
 
 // FirstPush is the command that pushes the first app, of the client that the documentation teaches.
 func FirstPush() string { return page.Command("ingot", "push") }
+
+// firstApp is what a page without apps offers.
+type firstApp struct {
+	CSRF, Push string
+	Space      string // its guid; empty for any
+	May        bool   // the user may create apps there
+}
 
 // loadApps is GET /console/apps: ?q= part of a name, ?health=, ?space= guid, ?page=.
 func (c *pages) loadApps(r *http.Request, s *page.Session) (any, error) {
@@ -50,6 +58,11 @@ func (c *pages) loadApps(r *http.Request, s *page.Session) (any, error) {
 		}
 	}
 	data.Rows = page.Visible(data.Pager, rows, page.PerPage)
+	if len(rows) == 0 {
+		if data.MayCreate, err = MayCreate(call, data.Space); err != nil {
+			return nil, err
+		}
+	}
 	for i := range data.Rows {
 		one := &data.Rows[i]
 		one.Restart, one.Stop, one.Start = page.Command("cf", "restart", one.Name), page.Command("cf", "stop", one.Name),

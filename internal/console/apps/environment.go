@@ -16,6 +16,8 @@ type environmentData struct {
 	Services  string      // VCAP_SERVICES, indented
 	New       [3]struct{} // empty rows
 	Set       string
+	Text      string // all variables, a line each
+	Typed     bool   // Text is what was typed, and refused
 }
 
 // environmentChanged returns when the environment was changed, if the app has not been
@@ -62,25 +64,31 @@ func changedAfterStart(events, bindings []cfapi.Event) time.Time {
 
 // environment is GET /console/apps/GUID/environment.
 func (c *pages) environment(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	return ShowTab(c.Console, w, r, s, "environment", func(_ *http.Request, call *page.Caller, d *Data) (any, error) {
-		var env struct {
-			Variables json.RawMessage            `json:"environment_variables"`
-			System    map[string]json.RawMessage `json:"system_env_json"`
-		}
-		if err := call.Get(&env, "/v3/apps/"+d.App.GUID+"/env", nil); err != nil {
-			return nil, err
-		}
-		data := &environmentData{Set: page.Command("cf", "set-env", d.App.Name, "NAME", "VALUE")}
-		var err error
-		if data.Variables, err = page.InOrder(env.Variables); err != nil {
-			return nil, err
-		}
-		if d.Changed, err = environmentChanged(call, d); err != nil {
-			return nil, err
-		}
-		data.Services = page.Indented(env.System["VCAP_SERVICES"])
-		return data, nil
-	})
+	return ShowTab(c.Console, w, r, s, "environment", loadEnvironment)
+}
+
+func loadEnvironment(r *http.Request, call *page.Caller, d *Data) (any, error) {
+	var env struct {
+		Variables json.RawMessage            `json:"environment_variables"`
+		System    map[string]json.RawMessage `json:"system_env_json"`
+	}
+	if err := call.Get(&env, "/v3/apps/"+d.App.GUID+"/env", nil); err != nil {
+		return nil, err
+	}
+	data := &environmentData{Set: page.Command("cf", "set-env", d.App.Name, "NAME", "VALUE")}
+	var err error
+	if data.Variables, err = page.InOrder(env.Variables); err != nil {
+		return nil, err
+	}
+	if d.Changed, err = environmentChanged(call, d); err != nil {
+		return nil, err
+	}
+	data.Services = page.Indented(env.System["VCAP_SERVICES"])
+	data.Text = textOf(data.Variables)
+	if typed, ok := r.PostForm["text"]; ok && len(typed) > 0 {
+		data.Text, data.Typed = typed[0], true
+	}
+	return data, nil
 }
 
 // variablesOf reads the form of an environment: pairs of the fields name and value, in order. A

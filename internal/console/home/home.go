@@ -20,6 +20,7 @@ type homeData struct {
 	Deployments []deployed
 	Apps        int
 	Push        string
+	MayCreate   bool // an app; looked up only if there is none
 }
 
 type orgCard struct {
@@ -68,6 +69,11 @@ func (c pages) loadHome(r *http.Request, s *page.Session) (any, error) {
 		return nil, err
 	}
 	data := &homeData{Apps: len(o.Rows), Push: apps.FirstPush()}
+	if len(o.Rows) == 0 {
+		if data.MayCreate, err = apps.MayCreate(call, ""); err != nil {
+			return nil, err
+		}
+	}
 	cards := map[string]*spaceCard{}
 	byGUID := map[string]apps.Row{}
 	for _, r := range o.Rows {

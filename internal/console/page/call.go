@@ -107,13 +107,18 @@ func (c *Caller) Request(method, path string, body any) (*http.Request, error) {
 			return nil, err
 		}
 	}
-	req, err := http.NewRequestWithContext(c.ctx, method, path, &b)
+	return c.request(method, path, "application/json", &b)
+}
+
+// request returns a request with a body of a media type.
+func (c *Caller) request(method, path, kind string, body io.Reader) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(c.ctx, method, path, body)
 	if err != nil {
 		return nil, err
 	}
 	req.RequestURI, req.RemoteAddr = path, c.from
 	req.Header.Set("Authorization", "Bearer "+c.Session.Secrets.Access)
-	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Type", kind)
 	if id := logging.RequestID(c.ctx); id != "" {
 		req.Header.Set(web.RequestIDHeader, id)
 	}
@@ -168,6 +173,24 @@ func (c *Caller) Raw(header map[string]string, method, path string, body any) ([
 	for name, value := range header {
 		req.Header.Set(name, value)
 	}
+	return c.answer(req)
+}
+
+// Upload sends a file of a media type as it is read, and decodes the answer into out.
+func (c *Caller) Upload(path, kind string, file io.Reader, out any) error {
+	req, err := c.request(http.MethodPost, path, kind, io.NopCloser(file))
+	if err != nil {
+		return err
+	}
+	raw, err := c.answer(req)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, out)
+}
+
+// answer sends a request and returns the body of its answer.
+func (c *Caller) answer(req *http.Request) ([]byte, error) {
 	w := newRecorder()
 	c.to.ServeHTTP(w, req)
 	if err := c.ctx.Err(); err != nil {
@@ -268,6 +291,8 @@ func ErrorOf(status int, body []byte) error {
 		code = fault.Unprocessable
 	case http.StatusConflict:
 		code = fault.Conflict
+	case http.StatusRequestEntityTooLarge:
+		code = fault.TooLarge
 	case http.StatusTooManyRequests:
 		code = fault.RateLimited
 	case http.StatusServiceUnavailable, http.StatusInsufficientStorage:

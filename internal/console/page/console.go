@@ -72,6 +72,8 @@ type Part struct {
 	// Pages and Changes are pages and the targets of forms, by their path below Path. Streams are
 	// pages whose responses last, Large are targets of forms with several MiB.
 	Pages, Streams, Changes, Large map[string]Handler
+	// Uploads are targets of forms with files.
+	Uploads map[string]UploadHandler
 	// Public are pages for everyone, by their whole path. Their session is nil.
 	Public map[string]Handler
 	// Screens are pages that only show what they load, by their path.
@@ -104,6 +106,8 @@ func (c *Console) Routes(m *web.Mux) {
 	streams := g.Within(web.Limits{Body: 1 << 10, Read: 30 * time.Second})
 	// For the parts of a mail template, each up to 1 MiB before it is encoded.
 	large := g.Within(web.Limits{Body: 12 << 20, Read: time.Minute, Write: time.Minute})
+	// The platform decides how large an upload may be.
+	uploads := g.Within(web.Limits{Body: maxUpload, Read: time.Hour, Write: time.Hour})
 	own := Part{Streams: map[string]Handler{"/live/*": c.live}, Changes: map[string]Handler{"/logout": c.logout},
 		Pages: map[string]Handler{"/*": unknown}}
 	for _, p := range slices.Concat(c.parts, []Part{own}) {
@@ -117,6 +121,9 @@ func (c *Console) Routes(m *web.Mux) {
 		c.handle(streams, http.MethodGet, p.Streams)
 		c.handle(g, http.MethodPost, p.Changes)
 		c.handle(large, http.MethodPost, p.Large)
+		for pattern, h := range p.Uploads {
+			uploads.Handle(http.MethodPost, Path+pattern, ofSession, c.within(c.uploading(h)))
+		}
 	}
 }
 

@@ -66,7 +66,7 @@ func (c *Console) changing(h Handler) Handler {
 			return fault.Wrap(err, fault.BadRequest, "The form cannot be read: %v", err)
 		}
 		if !s.checkCSRF(r.PostForm.Get("csrf")) {
-			return fault.New(fault.Forbidden, "This form is too old. Go back, reload the page, and send it again.")
+			return staleForm()
 		}
 		return h(w, r, s)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ingot/internal/base/cfapi"
+	"ingot/internal/console/apps"
 	"ingot/internal/console/page"
 )
 
@@ -92,11 +93,11 @@ func (c pages) marketplace(r *http.Request, s *page.Session) (any, error) {
 	data := &marketplaceData{Query: strings.TrimSpace(q.Get("q")), Space: q.Get("space"),
 		Command: page.Command("cf", "marketplace")}
 	var plans []servicePlan
-	var spaces []developed
+	var spaces []apps.Developed
 	err := page.Together(
 		page.List(call, &data.Offerings, "/v3/service_offerings", url.Values{"available": {"true"}, "order_by": {"name"}}),
 		page.List(call, &plans, "/v3/service_plans", url.Values{"available": {"true"}}),
-		func() (err error) { spaces, err = developedSpaces(call); return err },
+		func() (err error) { spaces, err = apps.DevelopedSpaces(call); return err },
 	)
 	if err != nil {
 		return nil, err
@@ -122,7 +123,7 @@ type newServiceData struct {
 	Provided  bool // user-provided
 	Plan      servicePlan
 	Offering  offering
-	Spaces    []developed
+	Spaces    []apps.Developed
 	Space     string
 	Name      string
 	Tags      string
@@ -162,7 +163,7 @@ func (c pages) showNewService(w http.ResponseWriter, r *http.Request, s *page.Se
 func (c pages) loadNewService(call *page.Caller, q url.Values) (*newServiceData, error) {
 	data := &newServiceData{Provided: q.Get("plan") == "", Space: q.Get("space"), Values: map[string]string{}}
 	var err error
-	if data.Spaces, err = developedSpaces(call); err != nil {
+	if data.Spaces, err = apps.DevelopedSpaces(call); err != nil {
 		return nil, err
 	}
 	data.Forbidden = len(data.Spaces) == 0

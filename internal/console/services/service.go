@@ -10,6 +10,7 @@ import (
 	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
+	"ingot/internal/console/apps"
 	"ingot/internal/console/page"
 )
 
@@ -24,8 +25,8 @@ type serviceData struct {
 	Offering   *offering
 	Plans      []servicePlan // that it can be changed to
 	Apps       []cfapi.App   // that are not bound
-	Shared     []developed
-	ShareTo    []developed
+	Shared     []apps.Developed
+	ShareTo    []apps.Developed
 	Parameters string // as JSON, on demand
 	Update     *schemaForm
 	Bind       *schemaForm
@@ -218,8 +219,8 @@ func (d *serviceData) loadShared(call *page.Caller) error {
 		return err
 	}
 	for _, in := range answer.Included.Spaces {
-		d.Shared = append(d.Shared, developed{in.GUID, in.Name,
-			byGUID(answer.Included.Orgs, in.Relationships.Organization.GUID()).Name})
+		d.Shared = append(d.Shared, apps.Developed{GUID: in.GUID, Name: in.Name,
+			Org: byGUID(answer.Included.Orgs, in.Relationships.Organization.GUID()).Name})
 	}
 	var flag struct {
 		Enabled bool `json:"enabled"`
@@ -228,8 +229,8 @@ func (d *serviceData) loadShared(call *page.Caller) error {
 		!d.MayDevelop {
 		return err
 	}
-	to, err := developedSpaces(call)
-	d.ShareTo = slices.DeleteFunc(to, func(in developed) bool {
+	to, err := apps.DevelopedSpaces(call)
+	d.ShareTo = slices.DeleteFunc(to, func(in apps.Developed) bool {
 		return in.GUID == d.Instance.Relationships.Space.GUID() || slices.Contains(d.Shared, in)
 	})
 	return err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"ingot/internal/base/cfapi"
+	"ingot/internal/console/apps"
 	"ingot/internal/console/page"
 )
 
@@ -215,7 +216,7 @@ func (c pages) loadServices(r *http.Request, s *page.Session) (any, error) {
 	data := &servicesData{Query: strings.TrimSpace(q.Get("q")), Space: q.Get("space"),
 		Command: page.Command("cf", "services")}
 	var bound []binding
-	var spaces []developed
+	var spaces []apps.Developed
 	filter := url.Values{}
 	if data.Space != "" {
 		filter.Set("space_guids", data.Space)
@@ -223,7 +224,7 @@ func (c pages) loadServices(r *http.Request, s *page.Session) (any, error) {
 	err := page.Together(
 		func() (err error) { data.Rows, err = instancesOf(call, filter); return err },
 		func() (err error) { bound, err = bindingsOf(call, url.Values{"type": {"app"}}); return err },
-		func() (err error) { spaces, err = developedSpaces(call); return err },
+		func() (err error) { spaces, err = apps.DevelopedSpaces(call); return err },
 	)
 	if err != nil {
 		return nil, err
@@ -250,46 +251,6 @@ func (c pages) loadServices(r *http.Request, s *page.Session) (any, error) {
 	data.Pager.At = page.Path + "/services"
 	data.Rows = page.Visible(data.Pager, data.Rows, page.PerPage)
 	return data, nil
-}
-
-// developed is a space in which the user may create service instances.
-type developed struct{ GUID, Name, Org string }
-
-// developedSpaces returns the spaces in which the user is a developer; all for
-// administrators.
-func developedSpaces(c *page.Caller) ([]developed, error) {
-	type included struct {
-		Orgs []cfapi.Thing `json:"organizations"`
-	}
-	var l cfapi.List[cfapi.Space, included]
-	var roles []cfapi.Role
-	err := page.Together(
-		func() (err error) {
-			l, err = page.AllWith[cfapi.Space, included](c, "/v3/spaces", url.Values{"include": {"organization"},
-				"order_by": {"name"}})
-			return err
-		},
-		func() (err error) {
-			if !c.Session.Admin() {
-				roles, err = page.All[cfapi.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID},
-					"types": {"space_developer"}})
-			}
-			return err
-		},
-	)
-	if err != nil {
-		return nil, err
-	}
-	orgs := cfapi.Names(l.Included.Orgs)
-	var out []developed
-	for _, in := range l.Resources {
-		if c.Session.Admin() || slices.ContainsFunc(roles,
-			func(r cfapi.Role) bool { return r.Relationships.Space.GUID() == in.GUID }) {
-			out = append(out, developed{in.GUID, in.Name, orgs[in.Relationships.Organization.GUID()]})
-		}
-	}
-	slices.SortStableFunc(out, func(a, b developed) int { return strings.Compare(a.Org, b.Org) })
-	return out, nil
 }
 
 // mayDevelop reports whether the user may change service instances of a space. The API

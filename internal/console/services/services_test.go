@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ingot/internal/base/cfapi"
+	"ingot/internal/console/apps"
 	"ingot/internal/console/page"
 	"ingot/internal/console/pagetest"
 )
@@ -29,8 +30,8 @@ func TestPages(t *testing.T) {
 		{
 			Template: "service.html", Data: &serviceData{
 				Instance: instance, Keys: []binding{key}, MayDevelop: true, Plan: &servicePlan{}, Update: &schemaForm{Free: true},
-				Bind: &schemaForm{}, Shared: []developed{{"s", "second", "demo"}},
-				ShareTo: []developed{{"t", "third", "demo"}},
+				Bind: &schemaForm{}, Shared: []apps.Developed{{GUID: "s", Name: "second", Org: "demo"}},
+				ShareTo: []apps.Developed{{GUID: "t", Name: "third", Org: "demo"}},
 				Plans:   []servicePlan{{Plan: cfapi.Plan{Thing: cfapi.Thing{GUID: "p", Name: "large"}}}},
 			},
 			Want: []string{"Show credentials", "/unshare", "demo / third", "large (paid)", `name="confirm"`},

@@ -238,6 +238,64 @@ document.addEventListener("keydown", (e) => {
   }
 });
 
+// Files can be dropped on a form: a zip becomes the file of its input, and the files of a folder are sent as if the
+// folder was chosen. Without this, both inputs work.
+const drop = document.querySelector("[data-drop]");
+if (drop) {
+  const zip = drop.querySelector("input[name=zip]"), folder = drop.querySelector("input[name=folder]");
+  const said = drop.querySelector("[data-dropped]");
+  let dropped = [];
+  const read = (f) => new Promise((done, failed) => f(done, failed));
+  // filesOf returns the files below entries, with their paths. Folders are read one after another.
+  const filesOf = async (entries) => {
+    const found = [], waiting = [...entries];
+    while (waiting.length) {
+      const e = waiting.shift();
+      if (e.isFile) {
+        found.push([await read((d, f) => e.file(d, f)), e.fullPath.replace(/^\//, "")]);
+      } else if (e.name !== ".git") {
+        const reader = e.createReader();
+        for (;;) {
+          const some = await read((d, f) => reader.readEntries(d, f));
+          if (!some.length) break;
+          waiting.push(...some);
+        }
+      }
+    }
+    return found;
+  };
+  const forget = () => { dropped = []; said.textContent = ""; };
+  zip.addEventListener("change", () => { forget(); if (zip.files.length) folder.value = ""; });
+  folder.addEventListener("change", () => { forget(); if (folder.files.length) zip.value = ""; });
+  drop.addEventListener("dragover", (e) => { e.preventDefault(); drop.classList.add("over"); });
+  drop.addEventListener("dragleave", () => drop.classList.remove("over"));
+  drop.addEventListener("drop", async (e) => {
+    e.preventDefault();
+    drop.classList.remove("over");
+    forget();
+    const entries = [...e.dataTransfer.items].map((i) => i.webkitGetAsEntry()).filter(Boolean);
+    folder.value = "";
+    if (entries.length === 1 && entries[0].isFile && /\.(zip|jar|war)$/i.test(entries[0].name)) {
+      zip.files = e.dataTransfer.files;
+      said.textContent = entries[0].name + " will be deployed.";
+      return;
+    }
+    zip.value = "";
+    try {
+      dropped = await filesOf(entries);
+      // Files beside each other are those of a folder without a name.
+      if (!(entries.length === 1 && entries[0].isDirectory)) dropped = dropped.map(([f, path]) => [f, "files/" + path]);
+      said.textContent = dropped.length + (dropped.length === 1 ? " file" : " files") + " will be deployed.";
+    } catch {
+      said.textContent = "The folder cannot be read: choose it with the button instead.";
+    }
+  });
+  drop.closest("form").addEventListener("formdata", (e) => {
+    for (const [file, path] of dropped) e.formData.append("folder", file, path);
+  });
+  drop.classList.add("ready");
+}
+
 // Values of secrets are shown on demand.
 const reveal = document.getElementById("reveal");
 if (reveal) {
