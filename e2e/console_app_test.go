@@ -92,7 +92,7 @@ func (b *shopConsole) settings(t *testing.T, app, home string) {
 	b.everySize(t, "console-app-settings")
 	b.do(t, emptied("input[name=confirm]"), typeInto("input[name=confirm]", "store"))
 	b.press(t, "button.danger", "The app is being deleted.")
-	b.awaitText(t, "Push your first app")
+	b.awaitText(t, "Deploy your first app")
 	testkit.Eventually(t, "app and route are gone", func() bool {
 		return !strings.Contains(cfOK(t, home, "apps"), "store") && !strings.Contains(cfOK(t, home, "routes"), "shop")
 	})

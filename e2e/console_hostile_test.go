@@ -247,6 +247,9 @@ func hostilePages(p *planted) []screen {
 		{pattern: "/apps/{guid}/shell", params: app, plants: []string{"app"}},
 		{pattern: "/apps/{guid}/shell", params: app, query: "?process=" + url.QueryEscape(payload("type")) + "&instance=" +
 			url.QueryEscape(payload("i"))},
+		{pattern: "/apps/new", query: "?space=" + url.QueryEscape(payload("place")), plants: []string{"space", "org"}},
+		{pattern: "/apps/{guid}/deploy", params: app, plants: []string{"app"}},
+		{pattern: "/apps/{guid}/deploying/{job}", params: []string{p.app, url.PathEscape(payload("job"))}},
 		{pattern: "/services", plants: []string{"service", "space", "org"}},
 		{pattern: "/services", query: q, plants: []string{"query"}},
 		{pattern: "/services/marketplace", query: q},

@@ -49,6 +49,7 @@ var (
 // places are what pages are about.
 type places struct {
 	app, build, service, org, user, send, message string
+	sample, job                                   string // an app that was deployed by the server, and its job
 }
 
 // newPlaces returns the app shop with its build, service and org, and a message of a new client.
@@ -60,6 +61,12 @@ func (s *site) newPlaces(t *testing.T, token, app, user string) *places {
 	}
 	p := &places{app: app, user: user, build: first("/v3/apps/" + app + "/builds"),
 		service: first("/v3/service_instances"), org: first("/v3/organizations?names=demo")}
+	space := first("/v3/spaces?names=dev")
+	var deployed struct{ App, Job struct{ GUID string } }
+	s.call(t, http.MethodPost, s.API+"/v3/ingot/spaces/"+space+"/deploy", token, object{"name": "sampled", "sample": true}).
+		want(t, http.StatusAccepted).into(t, &deployed)
+	p.sample, p.job = deployed.App.GUID, deployed.Job.GUID
+	s.reaches(t, "sampled", "/", http.StatusOK)
 	m := &mailFixture{Server: s.Server}
 	m.base, m.admin = s.Notifications, token
 	m.newSender(t, "screens-sender", sendingAuthorities...).want(t, http.StatusCreated)
@@ -103,6 +110,10 @@ func consoleScreens(p *places) []screen {
 		{pattern: "/apps/{guid}/services", params: []string{app}, status: forMembers, shows: "prices"},
 		{pattern: "/apps/{guid}/settings", params: []string{app}, status: forWriters, shows: "cf rename shop"},
 		{pattern: "/apps/{guid}/shell", params: []string{app}, status: forWriters, shows: "cf ssh shop"},
+		{pattern: "/apps/new", status: forAll, shows: "Deploy a sample"},
+		{pattern: "/apps/{guid}/deploy", params: []string{app}, status: forWriters, shows: "ingot push shop"},
+		{pattern: "/apps/{guid}/deploying/{job}", params: []string{p.sample, p.job}, status: forMembers,
+			shows: "deployed and running"},
 		{pattern: "/services", status: forAll, shows: "prices"},
 		{pattern: "/services/marketplace", status: forAll, shows: "postgres"},
 		{pattern: "/services/new", query: "?type=user-provided", status: forAll, shows: "cf create-user-provided-service"},
