@@ -66,7 +66,7 @@ func TestConsoleDeploy(t *testing.T) {
 	b.attach(t, "input[name=zip]", "site/index.html", "the first version", "site/Staticfile", "")
 	b.do(t, typeInto("input[name=name]", "\r"))
 	b.awaitText(t, "deployed and running")
-	contains(t, b.shown(), "site.apps.localhost", "staticfile")
+	contains(t, b.shown(), "site.apps.localhost", "Staticfile Buildpack")
 	b.everySize(t, "console-deploying")
 	shows := func(text string) {
 		t.Helper()
@@ -115,7 +115,7 @@ func TestConsoleDeploy(t *testing.T) {
 	contains(t, columns(cfOK(t, home, "apps")), "hello-ingot started web:1/1")
 
 	// Variables as text.
-	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app+"/environment"), visible("details summary"))
+	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app+"/environment"), visible("main details summary"))
 	b.do(t, clickOn("main details summary"), visible("textarea[name=text]"))
 	b.fill(t, "textarea[name=text]", "A=b\nwrong")
 	b.press(t, "form[action$='/text'] button", "Line 2 has no")

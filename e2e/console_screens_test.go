@@ -63,8 +63,8 @@ func (s *site) newPlaces(t *testing.T, token, app, user string) *places {
 		service: first("/v3/service_instances"), org: first("/v3/organizations?names=demo")}
 	space := first("/v3/spaces?names=dev")
 	var deployed struct{ App, Job struct{ GUID string } }
-	s.call(t, http.MethodPost, s.API+"/v3/ingot/spaces/"+space+"/deploy", token, object{"name": "sampled", "sample": true}).
-		want(t, http.StatusAccepted).into(t, &deployed)
+	s.call(t, http.MethodPost, s.API+"/v3/ingot/spaces/"+space+"/deploy", token,
+		object{"name": "sampled", "sample": true}).want(t, http.StatusAccepted).into(t, &deployed)
 	p.sample, p.job = deployed.App.GUID, deployed.Job.GUID
 	s.reaches(t, "sampled", "/", http.StatusOK)
 	m := &mailFixture{Server: s.Server}

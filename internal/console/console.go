@@ -64,8 +64,8 @@ var chapters = map[string]string{
 // client, which is the same program, needs none.
 var templates = sync.OnceValue(func() *page.Templates {
 	return page.Load(
-		apps.Files, home.Files /* uses functions of apps */, services.Files, notifications.Files, access.Files, audit.Files, system.Files,
-		docs.Files,
+		apps.Files, // first: other parts use its functions
+		home.Files, services.Files, notifications.Files, access.Files, audit.Files, system.Files, docs.Files,
 	)
 })
 

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"ingot/internal/base/db"
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
 	"ingot/internal/platform/api"
 )
@@ -234,14 +234,12 @@ func (w *world) runInstance(app string, state platform.InstanceState, details st
 // ended waits for the end of a job and returns it.
 func (w *world) ended(job string) *answer {
 	w.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		a := w.want(w.call(w.admin(), "GET", "/v3/jobs/"+job, nil), 200)
-		if state := a.at("state"); state == "COMPLETE" || state == "FAILED" {
-			return a
-		}
-	}
-	w.t.Fatalf("the job %s does not end", job)
-	return nil
+	var a *answer
+	testkit.Eventually(w.t, "the job ends", func() bool {
+		a = w.want(w.call(w.admin(), "GET", "/v3/jobs/"+job, nil), 200)
+		return a.at("state") == "COMPLETE" || a.at("state") == "FAILED"
+	})
+	return a
 }
 
 // TestDeployJob: the build is deployed when it is done, and the job says what became of it.
@@ -306,24 +304,14 @@ func TestDeployJob(t *testing.T) {
 
 func (w *world) awaitState(app, state string) {
 	w.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if a := w.want(w.call(w.admin(), "GET", "/v3/apps/"+app, nil), 200); a.at("state") == state {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("the app does not become %s", state)
-		}
-	}
+	testkit.Eventually(w.t, "the app is "+state, func() bool {
+		return w.want(w.call(w.admin(), "GET", "/v3/apps/"+app, nil), 200).at("state") == state
+	})
 }
 
 func (w *world) awaitResults(path string, n float64) {
 	w.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if a := w.want(w.call(w.admin(), "GET", path, nil), 200); a.at("pagination.total_results") == n {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("%s does not have %v results", path, n)
-		}
-	}
+	testkit.Eventually(w.t, "a list has its results", func() bool {
+		return w.want(w.call(w.admin(), "GET", path, nil), 200).at("pagination.total_results") == n
+	})
 }

@@ -66,7 +66,8 @@ func read(w http.ResponseWriter, r *http.Request) (*order, error) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err == nil && zipTypes[kind] {
 		o.zip = r.Body
-		return o, o.query(r.URL.Query())
+		err := o.query(r.URL.Query())
+		return o, err
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxOrder)
 	if err := web.DecodeStrict(r, o); err != nil {
@@ -81,7 +82,8 @@ func read(w http.ResponseWriter, r *http.Request) (*order, error) {
 	if sources != 1 {
 		return nil, fault.Invalid("The request must have one of docker, sample and restage, or be a zip file")
 	}
-	return o, o.check()
+	err = o.check()
+	return o, err
 }
 
 func (o *order) query(q url.Values) (err error) {
