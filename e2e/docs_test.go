@@ -13,7 +13,7 @@ import (
 
 	"ingot/internal/base/handbook/handbooktest"
 	"ingot/internal/base/testkit"
-	"ingot/internal/notify/delivery"
+	"ingot/internal/notify/outbound"
 )
 
 var shellBlock = regexp.MustCompile("(?s)```sh\n(.*?)```")
@@ -47,7 +47,7 @@ func TestNotificationsGuide(t *testing.T) {
 	if err != nil {
 		t.Fatalf("running the documented commands: %v\n%s", err, out)
 	}
-	signature := delivery.Sign("s3cret", time.Unix(1900000000, 0), []byte(`{"events":[]}`))
+	signature := outbound.Sign("s3cret", time.Unix(1900000000, 0), []byte(`{"events":[]}`))
 	contains(t, string(out), `"status":"queued"`, `{"status":"`, strings.TrimPrefix(signature, "t=1900000000,v1="))
 
 	p := &mailFixture{Server: s}

@@ -433,6 +433,17 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 			"name": "plain", "kinds": []any{"disk-full"}, "missing": []any{"fr"}}}}
 	case "GET /notify/kinds/disk-full/channels", "PUT /notify/kinds/disk-full/channels":
 		return 200, object{"channels": []any{"email", "inbox"}}
+	case "GET /notify/destinations":
+		return 200, object{"destinations": []any{
+			object{"channel": "webhook", "url": "https://app.example.com/…", "updated_at": "2026-11-18T12:00:00Z"},
+			object{"channel": "chat", "url": "https://hooks.slack.com/…", "format": "slack",
+				"updated_at": "2026-11-18T12:00:00Z"},
+		}}
+	case "PUT /notify/destinations/webhook":
+		return 200, object{"channel": "webhook", "url": "https://app.example.com/…", "secret": "generated-secret",
+			"updated_at": "2026-11-18T12:00:00Z"}
+	case "DELETE /notify/destinations/chat":
+		return 204, nil
 	case "GET /notify/inbox/origins", "PUT /notify/inbox/origins":
 		return 200, object{"origins": []any{"https://app.example.com"}}
 	case "POST /notify/inbox/tokens":

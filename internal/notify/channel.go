@@ -32,8 +32,8 @@ type Outgoing struct {
 	Number   int64
 	ID       string // the public id, stable over attempts
 	Attempt  int    // 1 for the first
-	To       string // a validated address; empty in the inbox
-	UserID   string // empty for an address without a user
+	To       string // a validated address; empty in the inbox, and where it is not known
+	UserID   string // empty for an address without a user, and in a chat
 	KindID   string // of the kind or campaign type; empty for mail without one
 	ReplyTo  string
 	Body     *Body
@@ -42,6 +42,9 @@ type Outgoing struct {
 	// Unsubscribe is the https URL that unsubscribes the recipient from this
 	// kind with one POST; empty for critical kinds and messages without a kind.
 	Unsubscribe string
+	// SendID and Data, what templates got, are set for webhooks only.
+	SendID string
+	Data   map[string]any
 }
 
 // Verdict is the result of a delivery attempt.
@@ -67,6 +70,8 @@ type Result struct {
 	// RetryAfter is when the next hop asked to try again; zero means according
 	// to the schedule.
 	RetryAfter time.Duration
+	// Untried means that the message is Temporary because the next hop had no room for it: it is no attempt.
+	Untried bool
 }
 
 // Channel delivers messages. Package channeltest tests implementations.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"ingot/internal/base/fault"
 )
@@ -14,12 +16,16 @@ type ChannelID uint8
 const (
 	Email ChannelID = iota
 	Inbox
+	// Hook is the channel "webhook": it calls an address of the client with each message.
+	Hook
+	// Chat posts to a room of the client, once for a send however many recipients it has.
+	Chat
 
 	// ChannelCount is the number of channels.
-	ChannelCount = int(Inbox) + 1
+	ChannelCount = int(Chat) + 1
 )
 
-var channelNames = [ChannelCount]string{Email: "email", Inbox: "inbox"}
+var channelNames = [ChannelCount]string{Email: "email", Inbox: "inbox", Hook: "webhook", Chat: "chat"}
 
 // String returns the name in APIs.
 func (c ChannelID) String() string {
@@ -51,7 +57,8 @@ func ParseChannels(names []string) (Channels, error) {
 		i := slices.Index(channelNames[:], name)
 		switch {
 		case i < 0:
-			problems = append(problems, fmt.Sprintf("%q is not a channel: use %s", name, strings.Join(channelNames[:], " or ")))
+			problems = append(problems, fmt.Sprintf("%q is not a channel: use one of %s", name,
+				strings.Join(channelNames[:], ", ")))
 		case slices.Contains(ids, ChannelID(i)):
 			problems = append(problems, fmt.Sprintf("%q is named more than once", name))
 		default:
@@ -62,6 +69,19 @@ func ParseChannels(names []string) (Channels, error) {
 		problems = append(problems, `"channels" is empty: name at least one of `+strings.Join(channelNames[:], ", "))
 	}
 	return ChannelsOf(ids...), fault.Invalid(problems...)
+}
+
+const maxUser = 1000
+
+// UserProblem returns why a user's id cannot be used outside of mail; "" if it can.
+func UserProblem(user string) string {
+	switch {
+	case len(user) > maxUser:
+		return fmt.Sprintf("the user's id has more than %d bytes", maxUser)
+	case !utf8.ValidString(user) || strings.ContainsFunc(user, unicode.IsControl):
+		return "the user's id has characters that cannot be stored"
+	}
+	return ""
 }
 
 // Has reports whether the set contains a channel.
@@ -90,8 +110,9 @@ func (c Channels) Names() []string {
 // Primary is the channel whose messages stand for recipients in the APIs that know no others.
 func (c Channels) Primary() ChannelID { return c.List()[0] }
 
-// Messages returns one recipient for each message: every user on every channel. An address has no
-// inbox; if that is the only channel, its message says so.
+// Messages returns one recipient for each message: every user on every channel, and one for the Chat, which has
+// neither user nor address and stands for all: stores keep one of each send. An address has no
+// inbox; if it has no other channel, its message says so.
 func (c Channels) Messages(members []Recipient) []Recipient {
 	if c == 0 {
 		return members
@@ -99,13 +120,16 @@ func (c Channels) Messages(members []Recipient) []Recipient {
 	ids := c.List()
 	all := make([]Recipient, 0, len(members)*len(ids))
 	for _, m := range members {
-		for i, id := range ids {
-			if id == Inbox && m.UserID == "" && i > 0 {
+		for _, id := range ids {
+			if id == Chat || id == Inbox && m.UserID == "" && (c.Has(Email) || c.Has(Hook)) {
 				continue
 			}
 			m.Channel = id
 			all = append(all, m)
 		}
+	}
+	if c.Has(Chat) && len(members) > 0 {
+		all = append(all, Recipient{Audience: members[0].Audience, Channel: Chat})
 	}
 	return all
 }

@@ -8,7 +8,7 @@ import "ingot/internal/base/fault"
 // Everything that a client can store belongs to one of three classes:
 //
 //	Sends        contents and data of sends, lists of recipients, idempotency keys, inboxes: deleted after a time
-//	Definitions  kinds, schemas, templates, senders, campaign types, origins: until the client deletes them
+//	Definitions  kinds, schemas, templates, senders, campaign types, origins, destinations: until the client deletes them
 //	by number    messages (Limits.Recipients, Limits.Queue), webhooks
 type Bounds struct{ Sends, Definitions int64 }
 

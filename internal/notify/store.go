@@ -33,6 +33,7 @@ type Store interface {
 	Lists
 	Queue
 	Inboxes
+	Destinations
 	Upkeep
 }
 

@@ -27,6 +27,7 @@ import (
 	"ingot/internal/notify"
 	"ingot/internal/notify/audience"
 	"ingot/internal/notify/delivery"
+	"ingot/internal/notify/hook"
 	"ingot/internal/notify/httpext"
 	"ingot/internal/notify/httpv1"
 	"ingot/internal/notify/httpv2"
@@ -35,6 +36,7 @@ import (
 	"ingot/internal/notify/mail/dsn"
 	"ingot/internal/notify/mail/mailbox"
 	"ingot/internal/notify/notifydb"
+	"ingot/internal/notify/outbound"
 	"ingot/internal/notify/template"
 	"ingot/internal/server/databases"
 	"ingot/internal/server/diskspace"
@@ -97,7 +99,7 @@ type notifications struct {
 	mailbox      *mailbox.Mailbox // nil if a mail server is configured
 	others       []background.Service
 	log          *slog.Logger
-	webhooks     delivery.WebhookOptions
+	webhooks     outbound.Options
 	checkDomain  func(context.Context) notify.DomainReport
 }
 
@@ -179,10 +181,10 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 		Store: n.store, Directory: n.directory, IDs: ids, Limits: notify.Limits{Queue: o.QueueLimit}, Log: o.Log,
 		Kick: func() { n.delivery.Kick() }, Servers: o.Servers,
 	})
-	n.webhooks = delivery.WebhookOptions{Guard: o.guard(), Routes: o.Routes, TLS: o.TLS}
+	n.webhooks = outbound.Options{Guard: o.guard(), Routes: o.Routes, TLS: o.TLS}
 	n.delivery = delivery.New(o.seams.deliveryWith(delivery.Options{
 		Store: n.store, Directory: n.directory, Channel: channel, IDs: ids, Unsubscriber: n.unsubscriber,
-		More: map[notify.ChannelID]notify.Channel{notify.Inbox: inbox.NewChannel(n.store, n.hub)},
+		More: n.moreChannels(o),
 		From: o.MailFrom, Domain: o.Domain, BaseURL: o.NotificationsURL, Dir: o.Dir, Retention: o.MessagesKept,
 		Extended: n.service.Extended, Log: o.Log, Metrics: delivery.NewMetrics(o.Registry),
 		Webhooks: n.webhooks, Lead: o.leads("purge-messages"), Tracer: o.Tracer,
@@ -191,6 +193,16 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 		return nil, err
 	}
 	return n, nil
+}
+
+// moreChannels returns the channels other than mail. Those that call addresses of clients share nothing with each
+// other, so that one that hangs does not delay the other.
+func (n *notifications) moreChannels(o notificationsOptions) map[notify.ChannelID]notify.Channel {
+	more := map[notify.ChannelID]notify.Channel{notify.Inbox: inbox.NewChannel(n.store, n.hub)}
+	for _, id := range []notify.ChannelID{notify.Hook, notify.Chat} {
+		more[id] = hook.NewChannel(id, hook.Options{Destinations: n.store, Client: outbound.New(n.webhooks), Log: o.Log})
+	}
+	return more
 }
 
 // openChannel returns the channel to the mail server, or the built-in mailbox.

@@ -252,11 +252,19 @@ func (d *Delivery) render(ctx context.Context, messages []message) (out []outgoi
 			outcomes = append(outcomes, o)
 			continue
 		}
-		out = append(out, outgoing{message: l, Outgoing: notify.Outgoing{
+		made := notify.Outgoing{
 			Number: l.Number, ID: d.o.IDs.Message(l.Number), Attempt: l.Attempts + 1,
 			To: l.to(), UserID: l.UserID, KindID: l.Send.Preferred().KindID, ReplyTo: l.Send.Content.ReplyTo, Body: body,
 			ClientID: l.Send.ClientID, Received: l.Send.Received, Unsubscribe: d.contents.link(l),
-		}})
+		}
+		if l.Channel == notify.Hook {
+			made.SendID = d.o.IDs.Send(l.Send.Number)
+			if made.Data, err = d.contents.data.of(ctx, l); err != nil { // it was read for the template
+				outcomes = append(outcomes, postpone(l, reasonStore, d.o.Now(), d.later()))
+				continue
+			}
+		}
+		out = append(out, outgoing{message: l, Outgoing: made})
 		if own {
 			if bytes += size(body); bytes >= manyBytes {
 				break
@@ -317,6 +325,9 @@ const (
 func (d *Delivery) concluded(l *message, r notify.Result, p *batchState) {
 	now, steady := d.o.Now(), d.o.steady()
 	o := d.o.Schedule.after(l.Message, r, now, steady)
+	if r.Untried && r.Verdict == notify.Temporary {
+		o = postpone(l, r.Reason, now, steady.Add(max(time.Second, r.RetryAfter)))
+	}
 	o.Email = l.found
 	if o.Status == notify.Retry && !l.Send.ExpiresAt.IsZero() {
 		// It is looked at again when it expires, not when the next attempt would be.

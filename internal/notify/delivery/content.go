@@ -49,6 +49,7 @@ type chosen struct {
 type bodyKey struct {
 	send     int64
 	audience int
+	chat     bool
 	with     *template.Compiled
 	locale   language.Tag // und if it makes no difference
 }
@@ -86,7 +87,7 @@ func (c *contents) body(ctx context.Context, l *message) (body *notify.Body, own
 		body, err := c.personal(ctx, with, l, locale)
 		return body, true, err
 	}
-	key := bodyKey{l.Send.Number, l.Audience, with, locale}
+	key := bodyKey{l.Send.Number, l.Audience, l.Channel == notify.Chat, with, locale}
 	if list { // what differs is whether a user or an address is told why
 		key.audience = min(len(l.UserID), 1)
 	}
@@ -184,6 +185,12 @@ func (c *contents) values(ctx context.Context, l *message, link string, locale l
 			v.Organization, v.OrganizationGUID, v.OrganizationRole = a.OrgName, a.ID, a.Role
 		case notify.ToScope:
 			v.Scope = a.ID
+		}
+	}
+	if l.Channel == notify.Chat { // which is not told why it gets a message
+		v.Endorsement = ""
+		if len(s.Audiences) == 1 && s.Audiences[0].Type == notify.ToUser {
+			v.UserGUID = s.Audiences[0].ID
 		}
 	}
 	return v, nil

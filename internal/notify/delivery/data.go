@@ -43,7 +43,7 @@ func (d *recipientData) of(ctx context.Context, l *message) (map[string]any, err
 	if err != nil || l.Send.List() == "" {
 		return data, err
 	}
-	m, err := d.member(ctx, l.Send.List(), l.Audience)
+	m, err := d.listed(ctx, l)
 	if err != nil || len(m.Data) == 0 {
 		return data, err
 	}
@@ -53,8 +53,8 @@ func (d *recipientData) of(ctx context.Context, l *message) (map[string]any, err
 // locale returns the language of a message's recipient: that which the sender gave this one, the
 // user's, or that of the send. "" if there is none.
 func (d *recipientData) locale(ctx context.Context, l *message) (string, error) {
-	if list := l.Send.List(); list != "" {
-		m, err := d.member(ctx, list, l.Audience)
+	if l.Send.List() != "" {
+		m, err := d.listed(ctx, l)
 		if err != nil || m.Locale != "" {
 			return m.Locale, err
 		}
@@ -85,23 +85,44 @@ func (d *recipientData) ofSend(s *notify.Send) (map[string]any, error) {
 	return data, nil
 }
 
+// listed returns the member of a list that a message is for. That to a chat is for all of them, so it has what is
+// theirs only if there is one.
+func (d *recipientData) listed(ctx context.Context, l *message) (notify.Member, error) {
+	if l.Channel != notify.Chat {
+		return d.member(ctx, l.Send.List(), l.Audience)
+	}
+	all, err := d.block(ctx, blockKey{l.Send.List(), 0})
+	if err != nil || len(all) != 1 {
+		return notify.Member{}, err
+	}
+	return all[0], nil
+}
+
 // member returns a member of a list.
 func (d *recipientData) member(ctx context.Context, list string, position int) (notify.Member, error) {
 	key := blockKey{list, position - position%notify.ListBlock}
-	d.mu.Lock()
-	block, ok := d.blocks.Get(key)
-	d.mu.Unlock()
-	if !ok {
-		var err error
-		if block, err = d.lists.ListedMembers(ctx, list, key.position); err != nil {
-			return notify.Member{}, fmt.Errorf("%w: %w", errStore, err)
-		}
-		d.mu.Lock()
-		d.blocks.Add(key, block)
-		d.mu.Unlock()
+	block, err := d.block(ctx, key)
+	if err != nil {
+		return notify.Member{}, err
 	}
 	if i := position - key.position; i < len(block) {
 		return block[i], nil
 	}
 	return notify.Member{}, fmt.Errorf("the list of recipients has no position %d", position)
+}
+
+func (d *recipientData) block(ctx context.Context, key blockKey) ([]notify.Member, error) {
+	d.mu.Lock()
+	block, ok := d.blocks.Get(key)
+	d.mu.Unlock()
+	if !ok {
+		var err error
+		if block, err = d.lists.ListedMembers(ctx, key.list, key.position); err != nil {
+			return nil, fmt.Errorf("%w: %w", errStore, err)
+		}
+		d.mu.Lock()
+		d.blocks.Add(key, block)
+		d.mu.Unlock()
+	}
+	return block, nil
 }

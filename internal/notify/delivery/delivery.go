@@ -17,6 +17,7 @@ import (
 	"ingot/internal/base/pattern"
 	"ingot/internal/base/tracing"
 	"ingot/internal/notify"
+	"ingot/internal/notify/outbound"
 )
 
 // Options configure a Delivery.
@@ -57,7 +58,7 @@ type Options struct {
 	// every second when the store is shared and every 15 s otherwise.
 	Poll time.Duration
 	// Webhooks limits the addresses that webhooks may have.
-	Webhooks WebhookOptions
+	Webhooks outbound.Options
 	// Extended is called with the number of recipients added to a send of a
 	// client.
 	Extended func(client string, recipients int)

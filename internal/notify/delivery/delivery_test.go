@@ -21,6 +21,7 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
 	"ingot/internal/notify"
+	"ingot/internal/notify/outbound"
 )
 
 func TestHonoursTheContract(t *testing.T) {
@@ -495,8 +496,8 @@ func TestWebhooks(t *testing.T) {
 			t.Error(err)
 		}
 		var at int64
-		header := r.Header.Get(SignatureHeader)
-		if _, err := fmt.Sscanf(header, "t=%d,", &at); err != nil || header != Sign("hush", time.Unix(at, 0), body) {
+		header := r.Header.Get(outbound.SignatureHeader)
+		if _, err := fmt.Sscanf(header, "t=%d,", &at); err != nil || header != outbound.Sign("hush", time.Unix(at, 0), body) {
 			t.Errorf("signature %q", header)
 		}
 		var call Call

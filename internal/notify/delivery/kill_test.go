@@ -29,6 +29,7 @@ import (
 	"ingot/internal/notify/mail/mailtest"
 	"ingot/internal/notify/mail/smtp"
 	"ingot/internal/notify/notifydb"
+	"ingot/internal/notify/outbound"
 )
 
 // childVariable makes the test binary a server that delivers until it is killed.
@@ -87,7 +88,7 @@ func (v victim) run(ctx context.Context) error {
 	d := New(Options{
 		Store: store, Directory: newPeople(v.Users), Channel: channel, IDs: ids, Dir: v.Dir, Log: log,
 		Batch: 100, Chunk: 300, Schedule: Schedule{First: 20 * time.Millisecond, Longest: time.Second, Attempts: 1000},
-		Webhooks: WebhookOptions{Private: true},
+		Webhooks: outbound.Options{Private: true},
 		More: map[notify.ChannelID]notify.Channel{notify.Inbox: inbox.NewChannel(store, inbox.NewHub(inbox.Options{
 			Store: store}))},
 	})
@@ -324,7 +325,7 @@ func soakKill(t *testing.T, make func(users int) []notify.NewSend) {
 	defer d.Close()
 	final := New(Options{
 		Store: store, Directory: newPeople(users), Channel: &post{}, IDs: testIDs(t), Dir: v.Dir,
-		Webhooks: WebhookOptions{Private: true}, Poll: 50 * time.Millisecond,
+		Webhooks: outbound.Options{Private: true}, Poll: 50 * time.Millisecond,
 	})
 	if err := final.Start(ctx); err != nil {
 		t.Fatal(err)

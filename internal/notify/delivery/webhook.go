@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ingot/internal/notify"
+	"ingot/internal/notify/outbound"
 )
 
 // Event is the result of one message in a webhook call.
@@ -55,7 +56,7 @@ var callSchedule = Schedule{First: 10 * time.Second, Longest: 4 * time.Hour, Att
 // caller calls webhooks with the results of messages.
 type caller struct {
 	o    Options
-	post poster
+	post *outbound.Client
 	wake signal
 
 	// made signals new calls.
@@ -67,7 +68,7 @@ type caller struct {
 }
 
 func newCaller(o Options) *caller {
-	return &caller{o: o, post: newPoster(o.Webhooks), wake: newSignal(), queues: map[string][]notify.Callback{}}
+	return &caller{o: o, post: outbound.New(o.Webhooks), wake: newSignal(), queues: map[string][]notify.Callback{}}
 }
 
 // callbacks groups the events that a webhook subscribed to into calls. It is a
@@ -94,6 +95,9 @@ func (c *caller) callbacks(hook notify.Webhook, messages []*notify.Claimed) []no
 		recipient := m.UserID
 		if recipient == "" {
 			recipient = m.Email
+		}
+		if m.Channel == notify.Chat {
+			recipient = m.Channel.String()
 		}
 		call.Events = append(call.Events, Event{
 			ID: c.o.IDs.Message(m.Number), Send: c.o.IDs.Send(m.Send.Number), Status: m.Status,

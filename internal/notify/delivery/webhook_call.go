@@ -3,16 +3,18 @@ package delivery
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"ingot/internal/base/background"
 	"ingot/internal/notify"
+	"ingot/internal/notify/outbound"
 )
 
 // run makes calls until ctx is done. Each webhook has its own queue, so that a
 // slow one does not delay others.
 func (c *caller) run(ctx context.Context, owner string) {
-	defer c.post.close()
+	defer c.post.Close()
 	var working background.WaitGroup
 	defer working.Wait()
 	for {
@@ -109,7 +111,7 @@ func (c *caller) work(ctx context.Context, webhook string) {
 // call makes one call. A call that is interrupted by the end of the process is
 // repeated: a receiver may get an event twice, and recognizes it by its id.
 func (c *caller) call(ctx context.Context, cb notify.Callback) bool {
-	err := background.Do("webhook call", func() error { return c.post.do(ctx, cb, c.o.Now()) })
+	err := background.Do("webhook call", func() error { return c.deliver(ctx, cb) })
 	if ctx.Err() != nil {
 		return false
 	}
@@ -127,6 +129,14 @@ func (c *caller) call(ctx context.Context, cb notify.Callback) bool {
 	c.o.Metrics.called(result)
 	c.record(ctx, cb.ID, attempt, again)
 	return err == nil
+}
+
+func (c *caller) deliver(ctx context.Context, cb notify.Callback) error {
+	answer, err := c.post.Post(ctx, outbound.Call{URL: cb.URL, Secret: cb.Secret, Body: cb.Payload, At: c.o.Now()})
+	if err == nil && !answer.OK() {
+		err = fmt.Errorf("status %s, want 2xx", answer)
+	}
+	return err
 }
 
 // postpone schedules a call that was not made. That is no attempt, but calls of a webhook that

@@ -3,76 +3,17 @@ package delivery
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"ingot/internal/base/background"
-	"ingot/internal/base/safedial"
 	"ingot/internal/base/testkit"
 	"ingot/internal/notify"
+	"ingot/internal/notify/outbound"
 )
-
-func TestPoster(t *testing.T) {
-	t.Parallel()
-	now := time.Unix(1_900_000_000, 0)
-	body := []byte(`{"events":[]}`)
-	asked := make(chan *http.Request, 10)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked <- r
-		switch r.URL.Path {
-		case "/redirect":
-			http.Redirect(w, r, "/ok", http.StatusFound)
-		case "/broken":
-			w.WriteHeader(http.StatusInternalServerError)
-		case "/endless":
-			for {
-				if _, err := w.Write(make([]byte, 32<<10)); err != nil {
-					return
-				}
-			}
-		}
-	}))
-	t.Cleanup(server.Close)
-	for path, says := range map[string]string{
-		"/ok": "", "/endless": "", "/redirect": "302", "/broken": "500",
-	} {
-		p := newPoster(WebhookOptions{Private: true})
-		err := p.do(context.Background(), notify.Callback{URL: server.URL + path, Secret: "s3cret", Payload: body}, now)
-		if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
-			t.Errorf("%s: got %v, want %q", path, err, says)
-		}
-		r := <-asked
-		// Of printf '1900000000.{"events":[]}' | openssl dgst -sha256 -hmac s3cret
-		if want := "t=1900000000,v1=" + signed; r.Header.Get("X-Ingot-Signature") != want || r.Method != http.MethodPost ||
-			r.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s: %s with %v", path, r.Method, r.Header)
-		}
-		p.close()
-	}
-	if len(asked) > 0 {
-		t.Error("a redirect was followed")
-	}
-	p := newPoster(WebhookOptions{})
-	if err := p.do(context.Background(), notify.Callback{URL: server.URL, Payload: body},
-		now); !errors.Is(err, safedial.ErrPrivate) {
-		t.Errorf("a private address was called: %v", err)
-	}
-	if err := p.do(context.Background(), notify.Callback{URL: "file:///etc/passwd"}, now); err == nil {
-		t.Error("a file was called")
-	}
-	if len(asked) > 0 {
-		t.Error("the server was reached")
-	}
-}
-
-const signed = "d36af2a1f5962dd92f844c184bea16b475b56734e85d3f303bf72d814fa6b0c7"
 
 func TestCallbacksArePacked(t *testing.T) {
 	t.Parallel()
@@ -140,9 +81,9 @@ func (f *finished) FinishCallback(_ context.Context, id string, attempts int, ag
 func TestCallsThatAreNotMade(t *testing.T) {
 	t.Parallel()
 	f := &finished{all: map[string]int{}, last: make(chan string, 2*callsQueued)}
-	c := newCaller(Options{Store: f, Log: slog.New(slog.DiscardHandler), Webhooks: WebhookOptions{Private: true},
+	c := newCaller(Options{Store: f, Log: slog.New(slog.DiscardHandler), Webhooks: outbound.Options{Private: true},
 		steady: time.Now}.forTests())
-	defer c.post.close()
+	defer c.post.Close()
 	now := time.Now()
 	call := func(id string, attempts int, at time.Time) notify.Callback {
 		payload, err := json.Marshal(Call{Events: []Event{{ID: id, UpdatedAt: at}}})

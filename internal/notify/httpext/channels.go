@@ -62,6 +62,9 @@ func (f *handlers) setChannels(find channelsOf) web.Handler {
 		if err != nil {
 			return err
 		}
+		if err := f.lacking(r, c); err != nil {
+			return err
+		}
 		if err := f.Store.SetChannels(r.Context(), ref, c); err != nil {
 			return missing(err, "Notification", ref.KindID)
 		}

@@ -1,8 +1,6 @@
 package httpext
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -140,8 +138,8 @@ func (f *handlers) createWebhook(w http.ResponseWriter, r *http.Request) error {
 			break
 		}
 	}
-	if body.Secret != "" && len(body.Secret) < 16 || len(body.Secret) > 200 {
-		problems = append(problems, `"secret" must have 16 to 200 characters; if omitted, one is generated`)
+	if problem := notify.CheckSecret(body.Secret); problem != "" {
+		problems = append(problems, problem)
 	}
 	if len(problems) == 0 && f.CheckWebhook != nil {
 		if err := f.CheckWebhook(r.Context(), body.URL); err != nil {
@@ -162,9 +160,7 @@ func (f *handlers) createWebhook(w http.ResponseWriter, r *http.Request) error {
 		Created: time.Now()}
 	made := h.Secret == ""
 	if made {
-		var b [24]byte
-		_, _ = rand.Read(b[:])
-		h.Secret = base64.RawURLEncoding.EncodeToString(b[:])
+		h.Secret = newSecret()
 	}
 	if err := f.Store.CreateWebhook(r.Context(), h); err != nil {
 		return err

@@ -219,6 +219,7 @@ type messageBody struct {
 	Status   notify.Status   `json:"status"`
 	UserID   string          `json:"user_id,omitempty"`
 	Email    string          `json:"email,omitempty"`
+	Channel  string          `json:"channel,omitempty"` // unless it is email
 	Attempts int             `json:"attempts"`
 	Next     *time.Time      `json:"next_attempt_at"`
 	Updated  time.Time       `json:"updated_at"`
@@ -234,6 +235,9 @@ func (f *handlers) presentMessage(m notify.Message) messageBody {
 		ID: id, SendID: send, Status: m.Status, UserID: m.UserID, Email: m.Email, Attempts: m.Attempts,
 		Updated: m.Updated, Reason: m.Reason, Parked: m.Parked,
 		Links: map[string]link{"status": {"/messages/" + id}, "send": {"/sends/" + send}},
+	}
+	if m.Channel != notify.Email {
+		out.Channel = m.Channel.String()
 	}
 	if !m.Status.Final() && !m.Due.IsZero() {
 		out.Next = &m.Due

@@ -63,6 +63,7 @@ var bounded = map[string]string{
 	"POST /unsubscribe/{token}":                           "of recipients, for kinds that exist",
 	"PUT /kinds/{kind}/channels":                          "a set of channels",
 	"PUT /campaign_types/{type}/channels":                 "a set of channels",
+	"PUT /destinations/{channel}":                         "one for each channel, of 2,200 bytes; counted as definitions",
 	"POST /inbox/tokens":                                  "stores nothing",
 	"PATCH /inbox/notifications/{notification}":           "of users, for notifications that exist",
 	"POST /inbox/read_all":                                "of users, for notifications that exist",

@@ -194,6 +194,9 @@ func (f *handlers) list(w http.ResponseWriter, r *http.Request, s notify.Send) e
 		if recipient == "" {
 			recipient = m.Email
 		}
+		if m.Channel == notify.Chat { // which has neither
+			recipient = m.Channel.String()
+		}
 		return stream.add(entry(m.Number, recipient))
 	})
 	if err != nil && !stream.begun {

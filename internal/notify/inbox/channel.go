@@ -18,7 +18,6 @@ const (
 	// maxText limits the text of a notification; the rest is cut off.
 	maxText = 16 << 10
 
-	maxUser  = 1000
 	ellipsis = "…"
 )
 
@@ -60,15 +59,10 @@ func (c *Channel) Deliver(ctx context.Context, batch []notify.Outgoing, done fun
 
 // unusable returns why a user cannot have an inbox.
 func unusable(user string) string {
-	switch {
-	case user == "":
+	if user == "" {
 		return "the recipient has no user, and only users have an inbox"
-	case len(user) > maxUser:
-		return "the user's id is too long for an inbox"
-	case template.Printable(user) != user:
-		return "the user's id has characters that cannot be stored"
 	}
-	return ""
+	return notify.UserProblem(user)
 }
 
 // add stores a part of a batch. The result is that of all: they are stored together or not at all.
@@ -111,16 +105,11 @@ func notification(o *notify.Outgoing) notify.Notification {
 }
 
 // content returns what an inbox shows of a body: text, never HTML, which would be another page inside the page of an
-// app. HTML without a text part is converted.
+// app.
 func content(b *notify.Body, unsubscribe string) (title, text string) {
-	text = b.Text
-	if strings.TrimSpace(text) == "" {
-		text = template.ToText(template.Clean(b.HTML))
-	}
-	text = strings.ReplaceAll(text, notify.UnsubscribeMark, unsubscribe)
-	text = strings.TrimSpace(strings.ReplaceAll(template.Printable(text), "\r\n", "\n"))
+	title, text = template.AsText(b, unsubscribe)
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText-len(ellipsis)], "") + ellipsis
 	}
-	return template.OneLine(b.Subject), text
+	return title, text
 }

@@ -10,8 +10,11 @@ import (
 	"ingot/internal/notify"
 )
 
-// memberOf returns what identifies a recipient: the user and the channel, else the address.
+// memberOf returns what identifies a recipient: the user, else the address, and the channel. A chat has one for all.
 func memberOf(r notify.Recipient) string {
+	if r.UserID == "" && r.Channel.HasDestination() {
+		return r.Channel.String() + " " + notify.AddressSubscriber(r.Email)
+	}
 	if r.UserID != "" && r.Channel != notify.Email {
 		return r.Channel.String() + " " + r.UserID
 	}

@@ -78,13 +78,19 @@ func TestSecretsAreSealed(t *testing.T) {
 			if err := s.CreateWebhook(ctx, hook); err != nil {
 				t.Fatal(err)
 			}
+			room := notify.Destination{ClientID: "c", Channel: notify.Hook, URL: "https://example.com/nobody-may-see",
+				Secret: "nor may they see this"}
+			if err := s.SetDestination(ctx, room); err != nil {
+				t.Fatal(err)
+			}
 			var texts string
 			if err := d.View(ctx, func(tx *db.Tx) error {
-				return tx.QueryRow("SELECT h.secret || ' ' || s.value FROM notify_webhooks AS h, notify_secrets AS s").Scan(&texts)
+				return tx.QueryRow("SELECT h.secret || ' ' || s.value || ' ' || d.url || ' ' || d.secret " +
+					"FROM notify_webhooks AS h, notify_secrets AS s, notify_destinations AS d").Scan(&texts)
 			}); err != nil {
 				t.Fatal(err)
 			}
-			for _, secret := range [][]byte{id, []byte(hook.Secret)} {
+			for _, secret := range [][]byte{id, []byte(hook.Secret), []byte(room.URL), []byte(room.Secret)} {
 				if strings.Contains(texts, string(secret)) ||
 					strings.Contains(texts, base64.StdEncoding.EncodeToString(secret)[:16]) {
 					t.Errorf("a secret is readable: %s", texts)
@@ -92,7 +98,7 @@ func TestSecretsAreSealed(t *testing.T) {
 			}
 
 			n, err := openWith(t, address, newKey+"\n"+oldKey).Reseal(ctx, notifydb.SealedColumns())
-			if err != nil || n != 2 {
+			if err != nil || n != 4 {
 				t.Fatalf("sealed %d anew, error %v", n, err)
 			}
 			s = opener(t, openWith(t, address, newKey))(storetest.Options{})
@@ -101,6 +107,9 @@ func TestSecretsAreSealed(t *testing.T) {
 			}
 			if got, err := s.Webhooks(ctx, "c"); err != nil || len(got) != 1 || got[0].Secret != hook.Secret {
 				t.Errorf("webhooks are %v, error %v", got, err)
+			}
+			if got, err := s.Destination(ctx, "c", notify.Hook); err != nil || got.URL != room.URL || got.Secret != room.Secret {
+				t.Errorf("the destination is %v, error %v", got, err)
 			}
 		})
 	}

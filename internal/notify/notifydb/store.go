@@ -62,6 +62,8 @@ func SealedColumns() []db.SealedColumn {
 	return []db.SealedColumn{
 		{Table: "notify_webhooks", Key: "id", Column: "secret"},
 		{Table: "notify_secrets", Key: "name", Column: "value"},
+		{Table: "notify_destinations", Key: "id", Column: "url"},
+		{Table: "notify_destinations", Key: "id", Column: "secret"},
 	}
 }
 

@@ -110,6 +110,8 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"InboxBounds", testInboxBounds},
 		{"InboxTogether", testInboxTogether},
 		{"Origins", testOrigins},
+		{"Destinations", testDestinations},
+		{"ChatOnce", testChatOnce},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()

@@ -6,7 +6,20 @@ import (
 	"unicode"
 
 	"golang.org/x/net/html"
+
+	"ingot/internal/notify"
 )
+
+// AsText returns a body as a title and plain text, for channels that show no HTML. HTML without a text part is
+// converted.
+func AsText(b *notify.Body, unsubscribe string) (title, text string) {
+	text = b.Text
+	if strings.TrimSpace(text) == "" {
+		text = ToText(Clean(b.HTML))
+	}
+	text = strings.ReplaceAll(text, notify.UnsubscribeMark, unsubscribe)
+	return OneLine(b.Subject), strings.TrimSpace(strings.ReplaceAll(Printable(text), "\r\n", "\n"))
+}
 
 // ToText converts HTML to text: paragraphs and rows on separate lines, lists with
 // bullets, links with their addresses.
