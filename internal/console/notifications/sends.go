@@ -1,6 +1,7 @@
 package notifications
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -62,6 +63,7 @@ type sentMessage struct {
 	Status   string     `json:"status"`
 	UserID   string     `json:"user_id"`
 	Email    string     `json:"email"`
+	Channel  string     `json:"channel"` // "" for mail
 	Attempts int        `json:"attempts"`
 	Next     *time.Time `json:"next_attempt_at"`
 	Updated  time.Time  `json:"updated_at"`
@@ -207,7 +209,7 @@ func (m sentMessage) recipient() string {
 	if m.Email != "" {
 		return m.Email
 	}
-	return m.UserID
+	return cmp.Or(m.UserID, m.Channel)
 }
 
 func (c pages) loadMessage(r *http.Request, s *page.Session, id string) (*messagePage, error) {
