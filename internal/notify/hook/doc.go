@@ -10,5 +10,6 @@
 //
 // It must not import a store, an HTTP API or delivery.
 //
-// Imports: base/background, notify, notify/outbound, notify/template.
+// Imports: base/background, base/pattern, notify, notify/outbound,
+// notify/template.
 package hook

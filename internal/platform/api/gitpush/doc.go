@@ -23,8 +23,8 @@
 //
 // It must not import implementations of the store or of engines.
 //
-// Imports: base/background, base/fault, base/plural, base/pushignore,
-// base/version, base/web, platform, platform/actions, platform/api/rest,
-// platform/api/source, platform/logs, platform/manifest,
+// Imports: base/background, base/fault, base/pattern, base/plural,
+// base/pushignore, base/version, base/web, platform, platform/actions,
+// platform/api/rest, platform/api/source, platform/logs, platform/manifest,
 // platform/storage/gitpack.
 package gitpush
