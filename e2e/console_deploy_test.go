@@ -115,8 +115,8 @@ func TestConsoleDeploy(t *testing.T) {
 	contains(t, columns(cfOK(t, home, "apps")), "hello-ingot started web:1/1")
 
 	// Variables as text.
-	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app+"/environment"), visible("main details summary"))
-	b.do(t, clickOn("main details summary"), visible("textarea[name=text]"))
+	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app+"/environment"), visible("main a.button"))
+	b.click(t, "main a.button", "textarea[name=text]")
 	b.fill(t, "textarea[name=text]", "A=b\nwrong")
 	b.press(t, "form[action$='/text'] button", "Line 2 has no")
 	b.everySize(t, "console-environment-text")

@@ -16,8 +16,8 @@ type environmentData struct {
 	Services  string      // VCAP_SERVICES, indented
 	New       [3]struct{} // empty rows
 	Set       string
-	Text      string // all variables, a line each
-	Typed     bool   // Text is what was typed, and refused
+	AsText    bool   // they are shown as Text, which is not masked
+	Text      string // all variables, a line each; or what was typed and refused
 }
 
 // environmentChanged returns when the environment was changed, if the app has not been
@@ -62,7 +62,7 @@ func changedAfterStart(events, bindings []cfapi.Event) time.Time {
 	return changed // the start was before all events
 }
 
-// environment is GET /console/apps/GUID/environment.
+// environment is GET /console/apps/GUID/environment; ?text= also shows the variables as text.
 func (c *pages) environment(w http.ResponseWriter, r *http.Request, s *page.Session) error {
 	return ShowTab(c.Console, w, r, s, "environment", loadEnvironment)
 }
@@ -84,9 +84,10 @@ func loadEnvironment(r *http.Request, call *page.Caller, d *Data) (any, error) {
 		return nil, err
 	}
 	data.Services = page.Indented(env.System["VCAP_SERVICES"])
-	data.Text = textOf(data.Variables)
 	if typed, ok := r.PostForm["text"]; ok && len(typed) > 0 {
-		data.Text, data.Typed = typed[0], true
+		data.Text, data.AsText = typed[0], true
+	} else if r.URL.Query().Has("text") {
+		data.Text, data.AsText = textOf(data.Variables), true
 	}
 	return data, nil
 }
