@@ -72,6 +72,8 @@ func amend(d *openapitest.Document) {
 	for _, member := range [][2]string{{"process", "guid"}, {"process", "type"}, {"task", "guid"}, {"buildpack", "guid"}} {
 		schema("AppUsageEvent", member[0], member[1])["type"] = []any{"string", "null"}
 	}
+	// The first version of an app replaces none.
+	schema("Deployment", "previous_droplet", "guid")["type"] = []any{"string", "null"}
 	// A group that was never set has no such time.
 	schema("EnvironmentVariableGroup", "updated_at")["type"] = []any{"string", "null"}
 	// Revisions are described without what they consist of. Clients decode the
