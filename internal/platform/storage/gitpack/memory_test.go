@@ -133,7 +133,8 @@ func TestMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryReader$", "-test.v")
-			cmd.Env = append(os.Environ(), packFile+"="+name+" "+commit.String())
+			cmd.Env = append(os.Environ(), packFile+"="+name+" "+commit.String(),
+				"GOGC=100") // as in a server; tests may run with more
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
