@@ -237,7 +237,12 @@ func TestRebooted(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = s.Close()
-		if in, err := e.Get(t.Context(), "a"); err != nil || in.Running || in.Displaced {
+		// The records end a moment before the process that wrote them.
+		testkit.Eventually(t, command+": it does not run", func() bool {
+			in, err := e.Get(t.Context(), "a")
+			return err == nil && !in.Running
+		})
+		if in, err := e.Get(t.Context(), "a"); err != nil || in.Displaced {
 			t.Errorf("%s: before a restart of the machine it is %+v, %v", command, in, err)
 		}
 		_ = e.Close()
