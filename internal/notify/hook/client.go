@@ -101,8 +101,13 @@ func (c *client) later(now time.Time) notify.Result {
 	if c.next.Before(first) {
 		c.next = first
 	}
-	pause := min(c.next.Sub(now), latest)
-	c.next = c.next.Add(c.pace)
+	pause := c.next.Sub(now)
+	// Those that come back without room count again: without an end they would delay later sends for hours.
+	if end := now.Add(latest); c.next.Add(c.pace).Before(end) {
+		c.next = c.next.Add(c.pace)
+	} else {
+		c.next = end
+	}
 	return notify.Result{Verdict: notify.Temporary, Untried: true, RetryAfter: pause,
 		Reason: "waiting: the receiver gets others of the client's messages first"}
 }
