@@ -39,6 +39,9 @@ func (a *api) query(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), queryFor)
 	defer cancel()
 	result, scalar, err := q.Instant(ctx, a.options.History, at)
+	if errors.Is(err, promql.ErrTooMuch) {
+		return promError(w, "bad_data", err)
+	}
 	if err != nil {
 		return promError(w, "execution", err)
 	}

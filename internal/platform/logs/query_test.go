@@ -104,6 +104,9 @@ func TestPromQL(t *testing.T) {
 type past struct{}
 
 func (past) Select(_ context.Context, _, metric string, from, _ time.Time) ([]promql.Series, error) {
+	if metric == "crashes_total" {
+		return nil, promql.ErrTooMuch
+	}
 	at := []promql.Sample{{Time: from.Add(time.Minute), Value: 7}}
 	return []promql.Series{
 		{Labels: map[string]string{"process_type": "web", "status": metric}, Samples: at},
@@ -131,6 +134,12 @@ func TestPromQLPast(t *testing.T) {
 		if strings.Contains(want, "7") && (!strings.Contains(body, `"app_name":"shop"`) || strings.Contains(body, "source_type") ||
 			strings.Contains(body, `"instance_id":""`)) {
 			t.Errorf("%s has other tags: %s", text, body)
+		}
+	}
+	for _, path := range []string{"/api/v1/query?query=", "/api/v1/query_range?start=1&end=60&step=30&query="} {
+		path += url.QueryEscape(`crashes_total{source_id="one"}`)
+		if status, body := d.get(path, d.token("x", "logs.admin")); status != 400 || !strings.Contains(body, "samples") {
+			t.Errorf("%s that reads too much: %d %s, want 400", path, status, body)
 		}
 	}
 }

@@ -122,11 +122,14 @@ type evaluator struct {
 	samples  int                    // that were read
 }
 
+// ErrTooMuch means that a query reads too many samples.
+var ErrTooMuch = fmt.Errorf(
+	"the query reads more than %d samples: use a shorter time, a larger step or a shorter range", maxSamples)
+
 // spend counts samples that are read.
 func (e *evaluator) spend(n int) error {
 	if e.samples += n; e.samples > maxSamples {
-		return fmt.Errorf("the query reads more than %d samples: use a shorter time, a larger step or a shorter range",
-			maxSamples)
+		return ErrTooMuch
 	}
 	return e.ctx.Err()
 }
