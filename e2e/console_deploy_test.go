@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"archive/zip"
-	"bytes"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -17,20 +15,11 @@ import (
 // attach sets the file of an input, as if the user had chosen it: a zip of files, names and contents.
 func (b *browser) attach(t *testing.T, input string, files ...string) {
 	t.Helper()
-	var content bytes.Buffer
-	w := zip.NewWriter(&content)
+	var entries []entry
 	for i := 0; i < len(files); i += 2 {
-		f, err := w.Create(files[i])
-		if err == nil {
-			_, err = f.Write([]byte(files[i+1]))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries = append(entries, entry{files[i], 0o644, files[i+1]})
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	content := zipWith(t, entries...)
 	script := fmt.Sprintf(`(() => {
 		const bytes = Uint8Array.from(atob(%q), c => c.charCodeAt(0)), chosen = new DataTransfer();
 		chosen.items.add(new File([bytes], "site.zip"));
@@ -38,7 +27,7 @@ func (b *browser) attach(t *testing.T, input string, files ...string) {
 		input.files = chosen.files;
 		input.dispatchEvent(new Event("change"));
 		return input.files.length === 1;
-	})()`, base64.StdEncoding.EncodeToString(content.Bytes()), input)
+	})()`, base64.StdEncoding.EncodeToString(content), input)
 	if done, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](script)); err != nil || !done {
 		t.Fatalf("a file for %s: %v", input, err)
 	}
