@@ -36,7 +36,7 @@ func watchHealth(ctx context.Context, c initproto.Check, of subject, post func(e
 	deadline := time.Now().Add(c.Startup)
 	var wrong elsewhere
 	for pause := firstPause; ; pause = min(pause*3/2, longestPause) {
-		err := probe(ctx, c)
+		err := of.probe(ctx, c, false)
 		if err == nil {
 			break
 		}
@@ -58,7 +58,7 @@ func watchHealth(ctx context.Context, c initproto.Check, of subject, post func(e
 	}
 	post(event{kind: evHealthy})
 	for failures, pause := 0, c.Interval; sleep(ctx, pause); {
-		err := probe(ctx, c)
+		err := of.probe(ctx, c, failures == 0)
 		if err == nil {
 			failures, pause = 0, c.Interval
 			continue
@@ -72,15 +72,15 @@ func watchHealth(ctx context.Context, c initproto.Check, of subject, post func(e
 }
 
 // watchReadiness runs the readiness check until ctx is done.
-func watchReadiness(ctx context.Context, c initproto.Check, post func(event)) {
+func watchReadiness(ctx context.Context, c initproto.Check, of subject, post func(event)) {
 	c = c.WithDefaults()
-	for retry := firstPause; ; {
-		err := probe(ctx, c)
+	for retry, ready := firstPause, false; ; {
+		err := of.probe(ctx, c, ready)
 		if ctx.Err() != nil {
 			return
 		}
 		pause := c.Interval
-		if err == nil {
+		if ready = err == nil; ready {
 			post(event{kind: evReady})
 			retry = firstPause
 		} else {
@@ -104,6 +104,26 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// probe runs a check once. One that succeeds although another program listens on the port
+// has failed: requests would go to that program. It is not asked again whose the port is
+// while the check keeps succeeding.
+func (s subject) probe(ctx context.Context, c initproto.Check, succeeding bool) error {
+	err := probe(ctx, c)
+	if err != nil || succeeding || s.taken == nil || !needsCheck(c) {
+		return err
+	}
+	ports := c.Ports
+	if c.Kind == initproto.CheckHTTP {
+		ports = ports[:1]
+	}
+	for _, port := range ports {
+		if s.taken(port) {
+			return &closedPort{port, "another program on this machine uses it"}
+		}
+	}
+	return nil
 }
 
 // probe runs a check once. Its error is a message for users.

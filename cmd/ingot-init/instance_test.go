@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -330,6 +331,42 @@ func TestHealth(t *testing.T) {
 				t.Errorf("%+v\nwant %s", got, want)
 			}
 			break
+		}
+	})
+	t.Run("another program's port", func(t *testing.T) {
+		t.Parallel()
+		if runtime.GOOS != "linux" {
+			t.Skip("whose a socket is can be known on Linux only")
+		}
+		port := listener(t, loopback, "")
+		s := spec(shell("web", forever))
+		s.Health = soon(initproto.CheckPort, port)
+		s.Health.Startup = 200 * time.Millisecond
+		want := fmt.Sprintf("Instance never healthy after 200ms: port %d is not listening: another program on this machine "+
+			"uses it", port)
+		if got := start(t, s).end(); got.Description != want {
+			t.Errorf("%+v\nwant %s", got, want)
+		}
+		for _, tc := range []struct {
+			taken bool
+			want  eventKind
+		}{{false, evReady}, {true, evNotReady}} {
+			ctx, stop := context.WithCancel(t.Context())
+			posted := make(chan event, 1)
+			go watchReadiness(ctx, soon(initproto.CheckPort, port), subject{taken: func(int) bool { return tc.taken }},
+				func(e event) {
+					select {
+					case posted <- e:
+					default:
+					}
+				})
+			if e := <-posted; e.kind != tc.want {
+				t.Errorf("event is %+v, want %d", e, tc.want)
+			}
+			stop()
+		}
+		if (&host{}).taken(port) {
+			t.Error("the test's own port is taken by another program")
 		}
 	})
 	t.Run("port", func(t *testing.T) {

@@ -40,6 +40,9 @@ type subject struct {
 	// listening returns the sockets on which it listens, and whether these are its own: they
 	// may be those of the whole instance. It is nil if that cannot be known.
 	listening func() (all []socket, own bool)
+	// taken reports whether only a program outside the instance listens on a port. It is nil
+	// if that cannot be.
+	taken func(port int) bool
 	// used returns the processor time of its processes.
 	used func() time.Duration
 	// patient means that the user has set how long it may take to become healthy.

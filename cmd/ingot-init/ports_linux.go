@@ -23,17 +23,56 @@ func (h *host) listening(pid int) (all []socket, own bool) {
 	if !seen && !h.first {
 		return nil, false
 	}
-	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
-		table, err := os.ReadFile(file)
-		if err != nil {
-			continue // IPv6 may be disabled
-		}
-		all = append(all, parseListening(string(table), func(inode string) bool { return !seen || inodes[inode] })...)
+	for _, table := range tcpTables() {
+		all = append(all, parseListening(table, func(inode string) bool { return !seen || inodes[inode] })...)
 	}
 	if tls := h.spec.TLS; tls != nil { // ingot-init's own
 		all = slices.DeleteFunc(all, func(s socket) bool { return s.port == tls.Port })
 	}
 	return all, seen || len(h.spec.Members) == 1
+}
+
+// taken reports whether a program outside the instance listens on a port, and none inside. A
+// container has a network and ports of its own. Where the files of a process cannot be read, the
+// port may be that process's.
+func (h *host) taken(port int) bool {
+	if h.first {
+		return false
+	}
+	inodes := map[string]bool{}
+	for _, pid := range append(descendants(os.Getpid()), os.Getpid()) {
+		dir := "/proc/" + strconv.Itoa(pid)
+		if socketsOf(dir+"/fd", inodes) {
+			continue
+		}
+		if _, err := os.Stat(dir); err == nil {
+			return false
+		}
+	}
+	listeners, ours := 0, 0
+	for _, table := range tcpTables() {
+		for _, s := range parseListening(table, func(string) bool { return true }) {
+			if s.port == port {
+				listeners++
+			}
+		}
+		for _, s := range parseListening(table, func(inode string) bool { return inodes[inode] }) {
+			if s.port == port {
+				ours++
+			}
+		}
+	}
+	return listeners > 0 && ours == 0
+}
+
+// tcpTables returns the kernel's tables of sockets.
+func tcpTables() (tables []string) {
+	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		if table, err := os.ReadFile(file); err == nil { // IPv6 may be disabled
+			tables = append(tables, string(table))
+		}
+	}
+	return tables
 }
 
 // cpuTime returns the processor time that a process and its descendants have used.

@@ -54,6 +54,8 @@ func (h *host) expose() (restore func()) { return func() {} }
 
 func shedLater() {}
 
+func (h *host) taken(int) bool { return false }
+
 func (h *host) childless() bool { return true }
 
 func (h *host) killAll(members []int) {

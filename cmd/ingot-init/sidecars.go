@@ -68,6 +68,7 @@ func (s *supervisor) check(i int) {
 	pid, c := s.pids[i], s.spec.Health
 	of := subject{
 		listening: func() ([]socket, bool) { return s.host.listening(pid) },
+		taken:     s.host.taken,
 		used:      func() time.Duration { return cpuTime(pid) },
 		others:    declared(s.spec),
 	}
@@ -84,7 +85,7 @@ func (s *supervisor) watch(i int) {
 	if i > 0 {
 		c = *s.spec.Members[i].Readiness
 	}
-	go watchReadiness(s.lives[i], c, s.postOf(s.lives[i], i))
+	go watchReadiness(s.lives[i], c, subject{taken: s.host.taken}, s.postOf(s.lives[i], i))
 }
 
 // postOf returns what hands over the results of a member's check, until its context ends: an
