@@ -53,7 +53,7 @@ func limits(t *testing.T, s *site) {
 	s.run(t, "ingot delete -f -r greedy; ingot delete -f -r large")
 }
 
-// sidecar has a sidecar with a memory limit of its own exceed it: only the sidecar is ended.
+// sidecar has a sidecar with its own memory limit exceed it: only the sidecar is ended.
 func sidecar(t *testing.T, s *site) {
 	t.Helper()
 	s.run(t, `mkdir -p /tmp/guarded && cp /files/app/app /tmp/guarded/ && cd /tmp/guarded && cat >manifest.yml <<'M'

@@ -31,7 +31,7 @@ func (h *host) openGroups(root string) error {
 	for i, m := range h.spec.Members {
 		if m.Group == nil {
 			if m.Memory > 0 || m.CPUWeight > 0 {
-				return fmt.Errorf("member %q has limits of its own, and no control group to enforce them", m.Name)
+				return fmt.Errorf("member %q has its own limits, but no control group to enforce them", m.Name)
 			}
 			continue
 		}

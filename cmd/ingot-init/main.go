@@ -31,7 +31,7 @@
 //	output      reads the members' output lines
 //	check       runs health and readiness checks
 //	process     starts, signals and reaps processes
-//	groups      starts members in control groups of their own
+//	groups      starts members in their own control groups
 //	tls         terminates TLS for the app
 //	agent       runs an instance for package agentserver
 package main

@@ -15,8 +15,8 @@ type policy struct {
 	stopAfter []int // it is told to stop when these are gone
 	restart   initproto.Restart
 	optional  bool
-	health    bool // it has a health check of its own
-	ready     bool // it has a readiness check of its own
+	health    bool // it has its own health check
+	ready     bool // it has its own readiness check
 	grace     time.Duration
 	preStop   bool
 }

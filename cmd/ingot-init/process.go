@@ -43,7 +43,7 @@ const (
 	statusNotFound  = 127
 )
 
-// start starts a member in a session of its own.
+// start starts a member in its own session.
 func (h *host) start(m initproto.Member, o *output) (pid int, failure *startFailure) {
 	if info, err := os.Stat(m.Dir); m.Dir != "" && (err != nil || !info.IsDir()) {
 		return 0, &startFailure{statusCannotRun, fmt.Sprintf("%s: no such directory", m.Dir)}

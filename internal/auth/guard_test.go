@@ -18,7 +18,7 @@ import (
 
 const lockedWords = "Your account has been locked because of too many failed attempts to login."
 
-// at is a client at an address of its own on this machine.
+// at is a client at its own address on this machine.
 func at(t *testing.T, address string) *http.Client {
 	t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}

@@ -38,7 +38,7 @@ func (s *System) openACME(ctx context.Context, b *frontend, r *runtime) error {
 	return nil
 }
 
-// decide returns which names have certificates, for the one who orders them.
+// decide returns which names have certificates, for the client that orders them.
 func decide(names certnames.Names) func(context.Context, string) (acme.Grant, error) {
 	return func(ctx context.Context, name string) (acme.Grant, error) {
 		grant, err := names.Decide(ctx, name)

@@ -78,7 +78,7 @@ func (f *full) fill(free int) (empty func()) {
 	}
 }
 
-// request is one that writes. try makes it, with a name of its own; there reports whether
+// request is one that writes. try makes it, with its own name; there reports whether
 // what it made is there.
 type request struct {
 	name  string

@@ -31,7 +31,7 @@ const (
 	adminClientFile   = "admin-client-secret"
 )
 
-// testConfig is a server of its own for one test.
+// testConfig configures a separate server for one test.
 func testConfig(t *testing.T) Config {
 	t.Helper()
 	c := DefaultConfig()

@@ -318,7 +318,7 @@ func (u user) get(attr string) any {
 	}
 }
 
-// openSQLite gives the test a database of its own with an empty users table.
+// openSQLite gives the test its own database with an empty users table.
 func openSQLite(t *testing.T) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", ":memory:")

@@ -105,7 +105,7 @@ var taskTerms = map[string][2]string{
 }
 
 // exceeded is the refusal of what a quota does not allow. It begins with Cloud
-// Foundry's words and goes on with what would help.
+// Foundry's words and continues with what would help.
 func (l limited) exceeded(terms map[string][2]string, what, format string, args ...any) error {
 	term := terms[what][0]
 	if l.kind == "space" {

@@ -213,7 +213,7 @@ func TestCanaryDeployments(t *testing.T) {
 	w.one(step{as: "dev", do: "DELETE /v3/apps/$app", want: 202}) // nothing holds it
 }
 
-// TestProcessesWhileDeploying sees that the new version is a web process of its own
+// TestProcessesWhileDeploying sees that the new version is a separate web process
 // until it is the only one.
 func TestProcessesWhileDeploying(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ type MemberUsage struct {
 	MemoryLimit int64
 }
 
-// LimitsMembers reports whether members of the instance ask for limits of their own.
+// LimitsMembers reports whether members of the instance ask for their own limits.
 func (s Spec) LimitsMembers() bool {
 	return slices.ContainsFunc(s.Launch.Members, func(m initproto.Member) bool { return m.Memory > 0 || m.CPUWeight > 0 })
 }

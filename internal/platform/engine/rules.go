@@ -20,7 +20,7 @@ type Enforcer interface {
 type Rules struct {
 	// Groups are the security groups, by guid.
 	Groups map[string]Group `json:"groups"`
-	// Zones are the guids of the groups of the zones that have groups of their own. Those
+	// Zones are the guids of the groups of the zones that have their own groups. Those
 	// of all others are those of the zone without a space.
 	Zones map[Zone][]string `json:"zones"`
 	// Policies allow connections between instances of apps.

@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// The cache of verified tokens has a clock of its own.
+		// The cache of verified tokens has its own clock.
 		goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
 }
 

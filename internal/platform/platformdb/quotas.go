@@ -27,7 +27,7 @@ var spaceQuotas = define(table[platform.SpaceQuota]{
 	virtual: map[string]field{
 		"space_guid": through("guid", "s.guid", "s.quota_guid FROM platform_spaces s"),
 	},
-	// All of the organizations that he manages, and those of his spaces.
+	// All of the organizations that the user manages, and those of the user's spaces.
 	visible: "t.organization_guid IN (" + organizationsFor(platform.ReadSpaceQuotas) + `)
 		OR t.guid IN (SELECT q.quota_guid FROM platform_spaces q WHERE q.quota_guid <> '' AND q.guid IN (` + visibleSpaces + `))`,
 })

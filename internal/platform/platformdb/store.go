@@ -162,7 +162,7 @@ func (x *transaction) CredentialRotations() platform.Repo[platform.CredentialRot
 	return repoOf(x, credentialRotations)
 }
 
-// clock gives every row of one process a time of its own, so that the order of
+// clock gives every row of one process its own time, so that the order of
 // creation is that of insertion.
 type clock struct{ last atomic.Int64 }
 

@@ -19,7 +19,7 @@ const (
 )
 
 // Deploy stores a job that deploys the droplet of a build when it is done, and is complete when the app runs it. It
-// goes on after a restart of the server.
+// continues after a restart of the server.
 func (s *Services) Deploy(tx platform.Tx, by actions.Actor, app *platform.App, build *platform.Build,
 	warnings []string) (*platform.Job, error) {
 	return s.insertJob(tx, "app.deploy", "app", app.GUID, &work{Kind: deploy, Actor: by, Build: build.GUID}, warnings...)

@@ -102,7 +102,7 @@ func (g groups) checkUnified() ([]string, error) {
 		return nil, nil
 	}
 	return nil, missing("sudo loginctl enable-linger "+g.user+", and log in again",
-		"%s has no systemd of its own (XDG_RUNTIME_DIR), which would give a control group", g.user)
+		"%s has no systemd user instance (XDG_RUNTIME_DIR), which would give a control group", g.user)
 }
 
 func writable(dir string) bool {

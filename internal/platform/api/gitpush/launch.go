@@ -48,7 +48,7 @@ func (p *push) launch(w *watch, droplet string) error {
 		return p.showAddresses()
 	}
 	if p.r.Context().Err() != nil {
-		return err // the deployment goes on after the restart of the server
+		return err // the deployment continues after the restart of the server
 	}
 	if undo := p.undo(v); undo != nil {
 		p.Log.WarnContext(p.r.Context(), "a failed git push could not be undone", "app", p.app.GUID, "error", undo)

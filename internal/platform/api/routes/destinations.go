@@ -248,7 +248,7 @@ func (a *API) checkDestinationApps(req *rest.Request, route *platform.Route, wan
 			return fault.Invalid("Routes destinations must be in either the route's space or the route's shared spaces")
 		}
 		if d.Port == platform.DefaultPort && app.Lifecycle.Type != platform.LifecycleDocker {
-			d.Port = 0 // an image has a default of its own
+			d.Port = 0 // an image has its own default
 		}
 		if app.SpaceGUID == route.SpaceGUID {
 			continue // whose routes the caller may change

@@ -199,7 +199,7 @@ func lister[T any](a *API, k kind[T], where func(*rest.Request) ([]platform.Cond
 }
 
 // conditions parses filters: name:VALUE and "name IN VALUE,VALUE", joined by semicolons
-// or in parameters of their own.
+// or in their own parameters.
 func (k kind[T]) conditions(filters []string) (out []platform.Cond, err error) {
 	for _, filter := range strings.Split(strings.Join(filters, ";"), ";") {
 		if filter == "" {

@@ -18,7 +18,7 @@ var latencyBounds = [...]time.Duration{
 }
 
 const (
-	// maxInstances is the number of instances with counters of their own. Others count only
+	// maxInstances is the number of instances with their own counters. Others count only
 	// in the total.
 	maxInstances = 2000
 	// forgetAfter is how long the counters of an instance are kept after it left the table:
@@ -148,7 +148,7 @@ type counters struct {
 	byInstance map[string]*instanceStats
 	departed   map[string]*Stats // by app: the sums of its instances that were dropped
 	looked     int64             // Unix seconds of the last call of forget
-	overflow   instanceStats     // instances without counters of their own
+	overflow   instanceStats     // instances without their own counters
 	table      *Table            // to know which instances exist
 }
 

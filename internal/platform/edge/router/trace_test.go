@@ -140,7 +140,7 @@ func TestTraces(t *testing.T) {
 }
 
 // A client that sends its request's id has a trace of that name; of an id that is
-// no guid, a trace of its own.
+// no guid, its own trace.
 func TestTraceOfRequestID(t *testing.T) {
 	t.Parallel()
 	eachMode(t, func(t *testing.T, header string) {

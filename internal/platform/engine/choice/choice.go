@@ -91,7 +91,7 @@ func program(dir, name string) string {
 func Open(ctx context.Context, name string, o Options) (e engine.Engine, sftp string, err error) {
 	sftp, err = local.ProgramPath(local.SFTPName, program(o.Programs, local.SFTPName))
 	if err != nil {
-		o.Log.Warn("sftp and scp work only with instances that have an sftp server of their own", "why", err)
+		o.Log.Warn("sftp and scp work only with instances that have their own sftp server", "why", err)
 		sftp = ""
 	}
 	c := newChooser(o)

@@ -47,7 +47,7 @@ func TestBusyDisk(t *testing.T) {
 			}
 		}
 	}
-	// The name can be used again, with a disk of its own.
+	// The name can be used again, with its own disk.
 	start(t, e, idle("a"))
 	if out, status := inside(t, e, "a", "echo text >/tmp/file && cat /tmp/file"); status != 0 || out != "text" {
 		t.Errorf("the next instance: output %q, exit status %d, want text", out, status)

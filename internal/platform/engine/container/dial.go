@@ -102,7 +102,7 @@ func openInside(p local.ProcessID, path string) (int, error) {
 }
 
 // hasShell reports whether an instance has /bin/sh. An error other than its absence is left
-// to the one who runs it.
+// to the caller.
 func hasShell(p local.ProcessID) bool {
 	fd, err := openInside(p, "/bin/sh")
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"ingot/internal/platform/engine/enginetest"
 )
 
-// holdable is a directory of an engine with a runc of its own, which a test can
+// holdable is a directory of an engine with its own runc, which a test can
 // break, and an instance "a" that a server before has left.
 func holdable(t *testing.T, dir string) (o container.Options, set func(script string)) {
 	t.Helper()

@@ -51,7 +51,7 @@ const otherwise = "; otherwise they run as plain processes, which the outer cont
 func InsideHint(runtime string) string {
 	switch runtime {
 	case "kubernetes":
-		return "apps in a Pod of their own need --engine kubernetes; in this Pod they run as plain processes"
+		return "apps in separate Pods need --engine kubernetes; in this Pod they run as plain processes"
 	case "docker", "podman":
 		return "apps can be isolated only with '" + runtime + " run --privileged --cgroupns=private'" + otherwise
 	}

@@ -100,7 +100,7 @@ func prepareMembers(t *cgroup.Tree, group string, s engine.Spec) (*memberGroups,
 }
 
 // limitMembers sets the limits of the members' groups, after the container was created and
-// before its first process is released. A member without a limit of its own gets that of
+// before its first process is released. A member without its own limit gets that of
 // the instance, because programs look for a limit in their own group only. Whatever limit was
 // reached, the kernel kills a member as a whole and leaves the others.
 func limitMembers(t *cgroup.Tree, group string, first int, s engine.Spec, limits engine.Limits) error {
@@ -130,7 +130,7 @@ func moveTo(t *cgroup.Tree, group string, pid int) error {
 	return t.Move(group, pid, memberControllers...)
 }
 
-// hasMemberGroups reports whether the members of an instance have groups of their own. Those
+// hasMemberGroups reports whether the members of an instance have their own groups. Those
 // of an earlier server have none.
 func (in *instance) hasMemberGroups() bool {
 	members := in.dir.Meta().Launch.Members

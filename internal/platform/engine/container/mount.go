@@ -77,7 +77,7 @@ func bindMount(from, at string) error {
 // /bin and others are links.
 var needs = []mounts.Option{mounts.NoExec, mounts.NoSymlinks}
 
-// ownMount makes a directory a mount of its own, on which programs can be executed and links
+// ownMount makes a directory its own mount, on which programs can be executed and links
 // are followed, whatever the options of the mount below it: Debian mounts /run with noexec.
 // It may be one already.
 func ownMount(dir string) error {

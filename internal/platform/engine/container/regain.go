@@ -18,7 +18,7 @@ import (
 )
 
 // regain mounts the disk and the home of an adopted instance if they are not mounted in this
-// server's mount namespace. A unit of systemd with ProtectSystem= has a namespace of its own,
+// server's mount namespace. A unit of systemd with ProtectSystem= has its own namespace,
 // which ends with its process: what the previous server has mounted is then left in the
 // instances only.
 func (e *Engine) regain(in *instance) error {

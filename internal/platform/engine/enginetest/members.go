@@ -113,7 +113,7 @@ func memberLimit(s *suite, t *testing.T) {
 	testkit.Eventually(t, "the instance is ready", func() bool { return s.get(t, id).State.Ready })
 }
 
-// memberLimitCodependent: without a policy of its own the instance ends, and says why.
+// memberLimitCodependent: without its own policy the instance ends, and says why.
 func memberLimitCodependent(s *suite, t *testing.T) {
 	helper, script := limited(initproto.RestartDefault)
 	main := sh("web", script)

@@ -288,7 +288,7 @@ func (e *Engine) container(s engine.Spec, k agent.Keys) object {
 }
 
 // homeVolume returns the volume of the home directory: a directory on the node, or with a
-// storage class a volume of its own, whose size is a hard limit.
+// storage class its own volume, whose size is a hard limit.
 func (e *Engine) homeVolume(l engine.Limits) object {
 	if e.options.DiskClass == "" {
 		return object{"name": "home", "emptyDir": object{"sizeLimit": quantity(diskOf(l))}}

@@ -5,7 +5,7 @@
 //		   └─ dies               └─ keeps running; the next server recognizes it by
 //		                            pid, start time and boot
 //
-//	  - An instance has a directory of its own as its home; the rest of the
+//	  - An instance has its own directory as its home; the rest of the
 //	    machine's files are visible too.
 //	  - Instances share the machine's ports. A port that members learn through
 //	    {{port:N}} gets a free number for each instance; a fixed one can be used

@@ -95,7 +95,7 @@ func mount(t *testing.T, dir string, flag uintptr) {
 	}
 }
 
-// runFiles runs an instance that executes a file of its own, one of a shared archive, and
+// runFiles runs an instance that executes its own file, one of a shared archive, and
 // links to both.
 func runFiles(t *testing.T, e *process.Engine) error {
 	t.Helper()

@@ -37,7 +37,7 @@ const (
 
 	sigTerm = syscall.SIGTERM
 
-	noImages = "This server runs apps as plain processes, which cannot have a file system of their own. " +
+	noImages = "This server runs apps as plain processes, which cannot have their own file system. " +
 		"Docker images need the container engine: ask the operator to start the server as root with --engine container, or " +
 		"push the app's files instead."
 

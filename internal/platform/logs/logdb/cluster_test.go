@@ -28,7 +28,7 @@ import (
 	"ingot/internal/platform/logs/logstest"
 )
 
-// start opens a store as a server of its own does, and starts it.
+// start opens a store as another server would, and starts it.
 func start(t *testing.T, url string, o logdb.Options) *logdb.Store {
 	t.Helper()
 	s, err := logdb.Open(t.Context(), dbtest.Open(t, url), o)

@@ -22,7 +22,7 @@ var (
 
 const (
 	// memberInstances limits the instances that a scrape measures: the same number that have
-	// series of their own in the router.
+	// their own series in the router.
 	memberInstances = 2000
 	// memberSeries limits the members that have series.
 	memberSeries = 2000

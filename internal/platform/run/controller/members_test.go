@@ -40,7 +40,7 @@ func TestLimitMembers(t *testing.T) {
 	}
 }
 
-// TestUsageOfMembers: each member has a rate of its own, also after it was started again.
+// TestUsageOfMembers: each member has its own rate, also after it was started again.
 func TestUsageOfMembers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

@@ -347,7 +347,7 @@ func TestRealServerDies(t *testing.T) {
 	}
 }
 
-// TestRealFixedPort has a sidecar with a port of its own, of which this engine
+// TestRealFixedPort has a sidecar with its own port, of which this engine
 // can have one only.
 func TestRealFixedPort(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,7 @@ func (p *pass) crashLines(d slotAction) []string {
 	}
 }
 
-// checksReadiness reports whether the process has a readiness check of its own. Without
+// checksReadiness reports whether the process has its own readiness check. Without
 // one, ready means the same as healthy.
 func (p *pass) checksReadiness(at slotKey) bool {
 	process := p.goal.processes[at.process]

@@ -264,7 +264,7 @@ func (r *Rotations) give(ctx context.Context, row *platform.CredentialRotation, 
 	return r.told(ctx, row.GUID, id)
 }
 
-// told stores that an instance has new files. The rotation goes on after the last one.
+// told stores that an instance has new files. The rotation continues after the last one.
 func (r *Rotations) told(ctx context.Context, guid, id string) error {
 	return r.Store.Update(ctx, func(tx platform.Tx) error {
 		row, err := tx.CredentialRotations().Get(guid)

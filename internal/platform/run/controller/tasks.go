@@ -20,7 +20,7 @@ const (
 	taskPause = 10 * time.Second
 )
 
-// Tasks runs the tasks of apps, each in an instance of its own that ends with
+// Tasks runs the tasks of apps, each in its own instance that ends with
 // its command. It is a background.Service.
 //
 //	store ──active rows──▶ look ──▶ a job for each: start, follow, write the result, remove

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxIndex is the number of instances of a process with points of their own, and maxScopes
+	// maxIndex is the number of instances of a process with their own points, and maxScopes
 	// that of all scopes of an app. Others count for their process and their app.
 	maxIndex  = 32
 	maxScopes = 60

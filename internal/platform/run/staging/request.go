@@ -40,7 +40,7 @@ type Request struct {
 	Segment string
 	// Sidecars are the user's.
 	Sidecars []platform.Sidecar
-	// HasCommand reports whether the app has a start command of its own, so that
+	// HasCommand reports whether the app has its own start command, so that
 	// its droplet needs none. It is called when the build has finished. Nil means
 	// that this is not checked.
 	HasCommand func(ctx context.Context) (bool, error)

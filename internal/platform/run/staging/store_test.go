@@ -15,7 +15,7 @@ import (
 	"ingot/internal/platform/run/staging"
 )
 
-// A buildpack that a new version brings gets a position of its own, where it
+// A buildpack that a new version brings gets its own position, where it
 // belongs among those of the version before and the operator's.
 func TestEnsureBundledAddsNewOnes(t *testing.T) {
 	t.Parallel()

@@ -130,7 +130,7 @@ type inflated struct {
 }
 
 // headerRoom is what one entry may need beside its content: its header, a longer
-// name in a header of its own, padding.
+// name in its own header, padding.
 const headerRoom = 4 * 1024
 
 func (i *inflated) Read(p []byte) (int, error) {

@@ -1,4 +1,4 @@
-// Package agenttest is an engine for tests that runs every instance as an agent of its own:
+// Package agenttest is an engine for tests that runs every instance as a separate agent:
 // ingot-init --agent on an address of 127.0.0.0/8, as a Pod has its address. So the engine
 // suite runs over the protocol of agents without a cluster.
 //

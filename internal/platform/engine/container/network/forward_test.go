@@ -100,7 +100,7 @@ func BenchmarkForward(b *testing.B) {
 	}
 }
 
-// attached starts a process with a network of its own and connects it.
+// attached starts a process with its own network and connects it.
 func attached(b *testing.B, n *Network, a netip.Addr) local.ProcessID {
 	b.Helper()
 	cmd := exec.Command("sleep", "10000")

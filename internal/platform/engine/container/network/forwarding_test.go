@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestForwarding enables and disables forwarding in a network of its own.
+// TestForwarding enables and disables forwarding in its own network.
 func TestForwarding(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

@@ -55,7 +55,7 @@ func TestListed(t *testing.T) {
 	inOwnNetwork(t, "listed")
 }
 
-// listAll lists all kinds of rules, in a network of its own.
+// listAll lists all kinds of rules, in its own network.
 func listAll() error {
 	n := &Network{name: "igtest", table: "ingot-test", chosen: netChoice{Subnet: netip.MustParsePrefix("10.200.16.0/20")},
 		access: map[netip.Addr]*Access{}}

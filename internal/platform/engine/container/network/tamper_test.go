@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	enginetest.Main(m)
 }
 
-// caseOf is set in processes of TestOtherFirewalls: a case in a network of its own, or an
+// caseOf is set in processes of TestOtherFirewalls: a case in its own network, or an
 // instance of it.
 const (
 	caseOf    = "INGOT_TEST_FIREWALL"
@@ -164,7 +164,7 @@ func TestFirewallWithoutServer(t *testing.T) {
 	inOwnNetwork(t, "no server")
 }
 
-// inOwnNetwork runs a case in a process with a network of its own.
+// inOwnNetwork runs a case in a process with its own network.
 func inOwnNetwork(t *testing.T, what string) {
 	t.Helper()
 	if _, err := exec.LookPath("nft"); err != nil || os.Getuid() != 0 {
@@ -289,7 +289,7 @@ func acceptAll(l net.Listener) {
 	}
 }
 
-// fakeInstance is a process in a network of its own, which is connected as an instance.
+// fakeInstance is a process in its own network, which is connected as an instance.
 type fakeInstance struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
@@ -348,7 +348,7 @@ func (f *fakeInstance) end() (result attempts, err error) {
 	return result, err
 }
 
-// try runs a case, in a network of its own.
+// try runs a case, in its own network.
 func (o otherFirewall) try() error {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
