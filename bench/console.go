@@ -152,7 +152,7 @@ func measureHome(ctx context.Context, r *Report, p *Platform) error {
 	if r.Short {
 		rounds = 20
 	}
-	if err := p.fill(ctx, consoleApps); err != nil {
+	if err := p.fill(ctx, 0, consoleApps, "no-route: true"); err != nil {
 		return err
 	}
 	v, err := p.visit(ctx, "admin", adminPassword)

@@ -35,6 +35,7 @@ var sections = []Section{
 	membersSection,
 	rulesSection,
 	listsSection,
+	growthSection,
 	servicesSection,
 	rotationSection,
 	routerSection,
