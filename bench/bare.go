@@ -63,11 +63,21 @@ func (b *bareRuntime) setUp(app string) error {
 	if err := os.WriteFile(filepath.Join(rootfs, "app"), content, 0o755); err != nil {
 		return err
 	}
-	config, err := json.Marshal(bareConfig(rootfs, fmt.Sprintf("/ingot-bench-%d-%s", selfPID, b.name)))
+	return b.describe(b.bundle, b.name)
+}
+
+// describe writes the configuration of a container that has the named control group into dir. All share a root file
+// system.
+func (b *bareRuntime) describe(dir, group string) error {
+	config, err := json.Marshal(bareConfig(filepath.Join(b.bundle, "rootfs"),
+		fmt.Sprintf("/ingot-bench-%d-%s", selfPID, group)))
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(b.bundle, "config.json"), config, 0o644)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "config.json"), config, 0o644)
 }
 
 // bareConfig isolates a container as an instance is isolated.
@@ -116,28 +126,50 @@ func bareConfig(rootfs, group string) map[string]any {
 // and stops it.
 func (b *bareRuntime) round(ctx context.Context) error {
 	b.started++
-	id := fmt.Sprintf("ingot-bench-%d-%s-%d", selfPID, b.name, b.started)
-	// Without the context: killing the command would leave its container behind.
-	cmd := exec.Command(b.program, "--root", b.root, "run", "--bundle", b.bundle, id)
-	var says bytes.Buffer
-	cmd.Stderr = &says
-	out, err := cmd.StdoutPipe()
+	began := time.Now()
+	c, err := b.launch(b.bundle, fmt.Sprintf("ingot-bench-%d-%s-%d", selfPID, b.name, b.started))
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
 	took := time.Since(began)
-	if err == nil {
-		err = exec.Command(b.program, "--root", b.root, "kill", id, "KILL").Run()
-	}
-	ended := cmd.Wait()
-	if err != nil || strings.TrimSpace(line) != "listening" {
-		return fmt.Errorf("%s run: %w: %q %s", b.name, errors.Join(err, ended), line, bytes.TrimSpace(says.Bytes()))
+	if err := c.stop(); err != nil {
+		return err
 	}
 	b.times = append(b.times, took)
 	return ctx.Err()
+}
+
+// bareContainer is a container that runs.
+type bareContainer struct {
+	*bareRuntime
+	id  string
+	cmd *exec.Cmd
+}
+
+// launch starts a container and waits until its program writes a line.
+func (b *bareRuntime) launch(bundle, id string) (*bareContainer, error) {
+	// Without the context: killing the command would leave its container behind.
+	c := &bareContainer{b, id, exec.Command(b.program, "--root", b.root, "run", "--bundle", bundle, id)}
+	var says bytes.Buffer
+	c.cmd.Stderr = &says
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || strings.TrimSpace(line) != "listening" {
+		err = errors.Join(err, c.stop())
+		return nil, fmt.Errorf("%s run: %w: %q %s", b.name, err, line, bytes.TrimSpace(says.Bytes()))
+	}
+	return c, nil
+}
+
+// stop kills the container, and waits until the runtime has removed it.
+func (c *bareContainer) stop() error {
+	err := exec.Command(c.program, "--root", c.root, "kill", c.id, "KILL").Run()
+	_ = c.cmd.Wait() // it returns the status of the killed program
+	return err
 }

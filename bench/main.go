@@ -32,6 +32,7 @@ var sections = []Section{
 	gitSection,
 	watchSection,
 	instancesSection,
+	crowdSection,
 	membersSection,
 	rulesSection,
 	listsSection,
