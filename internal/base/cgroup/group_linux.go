@@ -178,14 +178,24 @@ func (g *Group) LimitDisk(point string, reads, writes int64) error {
 // UnlimitDisk undoes LimitDisk. Otherwise the limit of a loop device would apply to the next
 // file system on it.
 func UnlimitDisk(point string) {
-	t, err := forServers()
-	if err != nil || t.V2 { // there the limit is gone with the group
+	t := limited()
+	if t == nil || t.V2 { // there the limit is gone with the group
 		return
 	}
 	if device, err := deviceAt(point); err == nil {
 		_ = t.throttle(device, 0, 0)
 	}
 }
+
+// limited returns the control groups for UnlimitDisk, or nil. Each disk that is mounted asks for them, and finding them
+// reads all mounts of the machine.
+var limited = sync.OnceValue(func() *Tree {
+	t, err := forServers()
+	if err != nil {
+		return nil
+	}
+	return t
+})
 
 // throttle limits a device for the whole machine: version 1 does not know for which group the
 // kernel writes cached data.

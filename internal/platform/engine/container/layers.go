@@ -240,12 +240,18 @@ func (l *layers) remove(named func(id string) bool, drop func(c layer, unused in
 // mapping. Paths of upper, work and scratch must not contain colons and commas.
 func overlay(point string, lower []layer, upper, work, scratch string, users *os.File) (err error) {
 	options := "lowerdir="
-	defer func() { err = errors.Join(err, unmountBelow(scratch)) }()
+	var mapped []string
+	defer func() {
+		for _, at := range mapped {
+			err = errors.Join(err, unmount(at))
+		}
+	}()
 	for i, l := range slices.Backward(lower) {
 		at := filepath.Join(scratch, strconv.Itoa(i))
 		if err := os.MkdirAll(at, 0o700); err != nil {
 			return err
 		}
+		mapped = append(mapped, at)
 		if err := mountMapped(l.path, at, users); err != nil {
 			return err
 		}

@@ -30,14 +30,19 @@ func mountPoints() ([]string, error) {
 // unmountBelow unmounts everything at or below the directories, the latest first. A mount
 // in use disappears, but stays alive until its last user ends.
 func unmountBelow(dirs ...string) error {
-	points, err := mountPoints()
+	table, err := mounts.Table()
 	if err != nil {
 		return err
 	}
+	return unmountOf(table, dirs...)
+}
+
+// unmountOf is unmountBelow for a table that was read before. Reading it takes time for every mount of the machine.
+func unmountOf(table []mounts.Mount, dirs ...string) error {
 	var errs []error
-	for _, p := range slices.Backward(points) {
-		if slices.ContainsFunc(dirs, func(dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }) {
-			errs = append(errs, unmount(p))
+	for _, m := range slices.Backward(table) {
+		if slices.ContainsFunc(dirs, func(dir string) bool { return m.Point == dir || strings.HasPrefix(m.Point, dir+"/") }) {
+			errs = append(errs, unmount(m.Point))
 		}
 	}
 	return errors.Join(errs...)

@@ -133,7 +133,7 @@ func (e *Engine) unmountAll(ctx context.Context, id, path string, wait bool) (he
 			loop = filepath.Base(m.Source)
 		}
 	}
-	if err := unmountBelow(path, e.bundle(id)); err != nil || loop == "" || !wait {
+	if err := unmountOf(table, path, e.bundle(id)); err != nil || loop == "" || !wait {
 		return nil, err
 	}
 	return awaitLoop(ctx, loop, filepath.Join(path, diskImage), e.loopTime), nil

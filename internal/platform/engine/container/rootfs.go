@@ -123,6 +123,7 @@ type hostFiles struct {
 	mu     sync.Mutex
 	done   uint64 // number of finished calls of refresh
 	mounts []specs.Mount
+	looked time.Time // when the mounts were found
 	seen   map[string]stamp // the host's files as they were copied
 }
 
@@ -169,13 +170,20 @@ func (h *hostFiles) refresh() ([]specs.Mount, error) {
 	if err := h.copyEtc(); err != nil {
 		return h.mounts, err
 	}
-	mounts, err := hostMounts(h.root)
-	if err != nil {
-		return h.mounts, err
+	if h.mounts == nil || time.Since(h.looked) >= mountsKept {
+		mounts, err := hostMounts(h.root)
+		if err != nil {
+			return h.mounts, err
+		}
+		h.mounts, h.looked = mounts, time.Now()
 	}
-	h.done, h.mounts = upTo, mounts
-	return mounts, nil
+	h.done = upTo
+	return h.mounts, nil
 }
+
+// mountsKept is how long the mounts of the host's programs are used before they are looked for again. Finding them
+// reads all mounts of the machine, and each instance has some: a start would take longer with every instance.
+const mountsKept = 5 * time.Second
 
 // copyEtc copies the files in fromEtc, and removes those that the host no longer has.
 func (h *hostFiles) copyEtc() error {
