@@ -62,8 +62,8 @@ func measureCrowd(ctx context.Context, r *Report) (err error) {
 		r.Note("20 apps of 50 instances each: with -large, which needs about 12 GB of memory.")
 	}
 	p.noteEngine(r)
-	r.Note("ours is from the first POST …/actions/scale until the API shows all instances as RUNNING, asked about three times "+
-		"a second, and includes disks, networks, health checks and routes. Bare containers are started %d at a time, until "+
+	r.Note("ours is from the first POST …/actions/scale until the API shows all instances as RUNNING, asked about three "+
+		"times a second, and includes disks, networks, health checks and routes. Bare containers are started %d at a time, until "+
 		"each has written a line, and all of them keep running until the last one has.", crowdWorkers())
 	return nil
 }

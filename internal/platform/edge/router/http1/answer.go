@@ -16,6 +16,7 @@ type Answer struct {
 	HSTS    bool            // it has a Strict-Transport-Security header
 	Close   bool            // the backend closes the connection after the response
 	Cookies []string        // Set-Cookie headers that concern sticky sessions
+	old     bool            // it is of HTTP/1.0
 	hops    map[string]bool // names in the Connection header, in lower case
 	trailer []byte          // names in the Trailer header that are passed on
 }
@@ -47,7 +48,7 @@ func (a *Answer) pass(head, out []byte) ([]byte, error) {
 	if a.Status, ok = decimal(line[9:12]); !ok || a.Status < 100 {
 		return out, ErrGarbage
 	}
-	a.Close = line[7] != '1'
+	a.Close, a.old = line[7] != '1', line[7] == '0'
 	bodiless := a.Status < 200 || a.Status == http.StatusNoContent
 	out = append(out, "HTTP/1.1 "...)
 	out = append(out, line[9:]...)
@@ -128,6 +129,9 @@ func (a *Answer) header(k answerKind, name, value []byte) (keep bool, err error)
 		a.Length = n
 		return false, nil
 	case answerEncoding:
+		if a.old {
+			return false, nil // HTTP/1.0 has no encodings: like the server, ignore it
+		}
 		if a.Chunked || !EqualFold(value, "chunked") {
 			return false, ErrGarbage
 		}

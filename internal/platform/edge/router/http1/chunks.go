@@ -20,6 +20,7 @@ type chunkState uint8
 const (
 	chunkSizeFirst chunkState = iota
 	chunkSize
+	chunkSpace
 	chunkExtension
 	chunkSizeLF
 	chunkData
@@ -76,11 +77,17 @@ func (c *Chunks) step(b byte) bool {
 		case b == '\r':
 			c.state = chunkSizeLF
 			return true
-		case b == ';' || b == ' ' || b == '\t':
+		case b == ';':
 			c.state = chunkExtension
 			return true
 		}
-		return false
+		return c.space(b)
+	case chunkSpace:
+		if b == '\r' {
+			c.state = chunkSizeLF
+			return true
+		}
+		return c.space(b)
 	case chunkExtension:
 		if b == '\r' {
 			c.state = chunkSizeLF
@@ -121,6 +128,13 @@ func (c *Chunks) step(b byte) bool {
 		return b == '\n'
 	}
 	return false
+}
+
+// space takes white space after the size, which nothing but the end of the line may follow: programs disagree about
+// what a size with anything else after it means.
+func (c *Chunks) space(b byte) bool {
+	c.state = chunkSpace
+	return (b == ' ' || b == '\t') && c.text(b)
 }
 
 func (c *Chunks) text(b byte) bool {
