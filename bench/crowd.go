@@ -63,8 +63,8 @@ func measureCrowd(ctx context.Context, r *Report) (err error) {
 	}
 	p.noteEngine(r)
 	r.Note("ours is from the first POST …/actions/scale until the API shows all instances as RUNNING, asked about three "+
-		"times a second, and includes disks, networks, health checks and routes. Bare containers are started %d at a time, until "+
-		"each has written a line, and all of them keep running until the last one has.", crowdWorkers())
+		"times a second, and includes disks, networks, health checks and routes. Bare containers are started %d at a "+
+		"time, until each has written a line, and all of them keep running until the last one has.", crowdWorkers())
 	return nil
 }
 

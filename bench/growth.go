@@ -75,8 +75,9 @@ func measureGrowth(ctx context.Context, r *Report) (err error) {
 		r.Add(Figure{Name: s.name + ", exponent", Value: exponent(sizes, s.medians), Unit: "", Goal: Below(growthGoal),
 			Detail: strings.Join(at, ", ")})
 	}
-	r.Note("medians, and the exponent of the power of the number of apps that fits them best: 0 is the same time with any "+
-		"number of apps, 1 a time that doubles when the apps do. O(log n) is about %s over these sizes.", number(growthGoal))
+	r.Note("medians, and the exponent of the power of the number of apps that fits them best: 0 is the same time with "+
+		"any number of apps, 1 a time that doubles when the apps do. O(log n) is about %s over these sizes.",
+		number(growthGoal))
 	return nil
 }
 
