@@ -27,6 +27,9 @@ const (
 	instanceGoal = 0.25
 )
 
+// startsGoal is the maximum time of a start as a multiple of a bare container's.
+const startsGoal = 1.5
+
 func measureInstances(ctx context.Context, r *Report) (err error) {
 	if _, err := os.Stat("/proc/self/status"); err != nil {
 		r.Note("skipped: this system has no /proc")
@@ -99,7 +102,7 @@ func startFigures(r *Report, started []time.Duration, peers []*bareRuntime) {
 	}
 	for _, peer := range peers {
 		bare, worst := medianAndWorst(peer.times)
-		ours.Beside = &Beside{"bare " + peer.name + " run, median", bare}
+		ours.Beside, ours.Goal = &Beside{"bare " + peer.name + " run, median", bare}, Below(startsGoal*bare)
 		r.Add(ours)
 		r.Add(Figure{Name: "bare " + peer.name + " run, worst", Value: worst, Unit: "ms"})
 	}

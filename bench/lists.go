@@ -18,7 +18,7 @@ var listsSection = Section{
 }
 
 // listsGoal is the maximum 99th percentile of the response time, in milliseconds.
-const listsGoal = 20
+const listsGoal = 4
 
 const (
 	listsApps    = 10000

@@ -32,7 +32,7 @@ var logsSection = Section{
 const (
 	logApps    = 10
 	logRate    = 50000 // lines a second, of all apps together
-	screenGoal = 100   // ms from the write to the reader, 99th percentile
+	screenGoal = 40    // ms from the write to the reader, 99th percentile
 	storeApps  = 1000
 	storeDisk  = 256 << 20
 	storeGoal  = 64 // MB of heap for a thousand noisy apps

@@ -19,6 +19,9 @@ var membersSection = Section{
 // sidecarCounts are the numbers of sidecars that are compared.
 var sidecarCounts = []int{0, 1, 5}
 
+// memberGoal is how much longer a start may take for each sidecar, in milliseconds.
+const memberGoal = 8
+
 func measureMembers(ctx context.Context, r *Report) (err error) {
 	if _, err := os.Stat("/proc/self/status"); err != nil {
 		r.Note("skipped: this system has no /proc")
@@ -66,6 +69,7 @@ func measureMembers(ctx context.Context, r *Report) (err error) {
 			alone, memoryAlone = start, pss
 		} else {
 			started.Beside, kept.Beside = &Beside{"without sidecars", alone}, &Beside{"without sidecars", memoryAlone}
+			started.Goal = Below(alone + float64(count)*memberGoal)
 			started.Detail = fmt.Sprintf("%s ms for each sidecar", number((start-alone)/float64(count)))
 			kept.Detail = fmt.Sprintf("%s MB for each sidecar", number((pss-memoryAlone)/float64(count)))
 		}

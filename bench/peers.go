@@ -18,6 +18,7 @@ import (
 
 // The names of the proxies that the router is compared with.
 const (
+	nameApp     = "app" // without a proxy
 	nameStock   = "stock ReverseProxy"
 	nameNginx   = "nginx"
 	nameHAProxy = "haproxy"

@@ -22,7 +22,7 @@ var routerSection = Section{
 // The goals of the router.
 const (
 	stockGoal  = 1.5 // share of the stock proxy's rate
-	nginxGoal  = 0.6 // share of nginx's rate
+	proxyGoal  = 1   // share of the rate of nginx, and of haproxy
 	routesGoal = 0.9 // share of the rate with few routes
 	changeGoal = 100 // ms until a change of a route takes effect
 
@@ -77,7 +77,7 @@ func measureRouter(ctx context.Context, r *Report) (err error) {
 	}
 	all := append([]*peer{
 		{name: "ingot", addr: p.API, pid: p.PID},
-		{name: "app", addr: direct},
+		{name: nameApp, addr: direct},
 	}, peers...)
 	for _, connections := range []int{64, 1000} {
 		if err := compare(ctx, r, rounds, d, connections, app.Host, all); err != nil {
@@ -126,15 +126,15 @@ func compare(ctx context.Context, r *Report, rounds int, d time.Duration, connec
 		switch one.name {
 		case nameStock:
 			goal = ShareOf(stockGoal)
-		case nameNginx:
-			goal = ShareOf(nginxGoal)
+		case nameNginx, nameHAProxy:
+			goal = ShareOf(proxyGoal)
 		}
 		r.Add(rateFigure("router"+with, ours, &Beside{one.name, best[i+1].PerSecond}, goal))
 	}
 	p99 := func(i int) float64 { return millis(percentile(best[i].Latencies, 0.99)) }
 	for i, one := range all[1:] {
 		f := Figure{Name: "router, p99" + with, Value: p99(0), Unit: "ms", Beside: &Beside{one.name, p99(i + 1)}}
-		if one.name == nameStock {
+		if one.name != nameApp {
 			f.Goal = Below(p99(i+1) * 1.0001)
 		}
 		r.Add(f)

@@ -23,7 +23,7 @@ var tcpSection = Section{
 }
 
 const (
-	haproxyGoal = 0.6 // share of haproxy's rate
+	haproxyGoal = 1 // share of haproxy's rate
 	bigAnswer   = 1 << 20
 )
 

@@ -29,7 +29,7 @@ var tlsSection = Section{
 }
 
 // tlsGoal is the share of nginx's rate, as without TLS.
-const tlsGoal = 0.6
+const tlsGoal = 1
 
 // certificate is a certificate in files, and the client's configuration for it.
 type certificate struct {
