@@ -40,6 +40,7 @@ var sections = []Section{
 	servicesSection,
 	rotationSection,
 	routerSection,
+	idleSection,
 	tcpSection,
 	tlsSection,
 	notificationsSection,

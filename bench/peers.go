@@ -188,7 +188,7 @@ http {
 
 func haproxyConfig(dir, listen, app string) []string {
 	text := strings.NewReplacer("LISTEN", listen, "APP", app, "CPUS", fmt.Sprint(runtime.NumCPU())).Replace(`global
-  maxconn 8192
+  maxconn 16384
   nbthread CPUS
 defaults
   mode http
