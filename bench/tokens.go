@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"runtime"
 	"time"
@@ -54,6 +55,9 @@ func measureTokens(ctx context.Context, r *Report) (err error) {
 		return err
 	}
 	if err := otherFigures(ctx, r, rounds, d, c, load); err != nil {
+		return err
+	}
+	if err := ellipticFigure(ctx, r, s, rounds, d, load(c.tokens, 32)); err != nil {
 		return err
 	}
 	r.Note("the best of %d rounds of %s each; the rounds of a figure and of what it stands beside take turns. No answer "+
@@ -104,6 +108,31 @@ func otherFigures(ctx context.Context, r *Report, rounds int, d time.Duration, c
 		Goal{}))
 	r.Add(rateFigure("GET /userinfo, 8 connections", best[3], &Beside{"GET /healthz, 8 connections", best[2].PerSecond},
 		Goal{}))
+	return nil
+}
+
+// ellipticFigure replaces the server's key by one of an elliptic curve, and compares the client_credentials grant with
+// bare RSA signing again: what a server can do whose clients know ES256.
+func ellipticFigure(ctx context.Context, r *Report, s *Server, rounds int, d time.Duration, tokens Contender) error {
+	admin, err := s.Token(ctx, basic("admin", adminSecret), url.Values{"grant_type": {"client_credentials"}})
+	if err != nil {
+		return err
+	}
+	err = s.Create(ctx, admin, "/token_keys/rotate", map[string]string{"algorithm": "ES256"})
+	if err != nil {
+		return err
+	}
+	sign, err := signer()
+	if err != nil {
+		return err
+	}
+	cores := runtime.GOMAXPROCS(0)
+	best, err := bestOf(ctx, rounds, bare(cores, d, sign), tokens)
+	if err != nil {
+		return err
+	}
+	r.Add(rateFigure("client_credentials with ES256, 32 connections", best[1],
+		&Beside{fmt.Sprintf("bare RSA-2048 signing, %d at once", cores), best[0].PerSecond}, ShareOf(tokensGoal)))
 	return nil
 }
 

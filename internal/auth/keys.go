@@ -1,7 +1,11 @@
 package auth
 
 import (
+	"cmp"
 	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -9,6 +13,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,16 +32,18 @@ type keyring struct {
 	// need time to load it.
 	settle time.Duration
 
-	mu     sync.RWMutex
-	signer jose.Signer
-	active []*loadedKey // newest first
-	loaded time.Time
+	mu      sync.RWMutex
+	signer  jose.Signer
+	signing *loadedKey
+	active  []*loadedKey // newest first
+	loaded  time.Time
 }
 
 type loadedKey struct {
-	id      string
-	private *rsa.PrivateKey
-	created time.Time
+	id        string
+	private   crypto.Signer
+	algorithm jose.SignatureAlgorithm
+	created   time.Time
 }
 
 // reloadAfter limits how often an unknown kid causes a read of the store.
@@ -60,7 +67,7 @@ func (k *keyring) load(ctx context.Context) error {
 		return fmt.Errorf("read the signing keys: %w", err)
 	}
 	if len(keys) == 0 {
-		if err := k.add(ctx, true); err != nil {
+		if err := k.add(ctx, jose.RS256, true); err != nil {
 			return err
 		}
 		if keys, err = k.store.Keys(ctx); err != nil {
@@ -77,11 +84,16 @@ func (k *keyring) use(keys []*Key) error {
 		if err != nil {
 			return fmt.Errorf("signing key %s cannot be read: %w", key.ID, err)
 		}
-		private, ok := parsed.(*rsa.PrivateKey)
-		if !ok {
-			return fmt.Errorf("signing key %s is not an RSA key", key.ID)
+		loaded := &loadedKey{id: key.ID, created: key.Created}
+		switch private := parsed.(type) {
+		case *rsa.PrivateKey:
+			loaded.private, loaded.algorithm = private, jose.RS256
+		case *ecdsa.PrivateKey:
+			loaded.private, loaded.algorithm = private, jose.ES256
+		default:
+			return fmt.Errorf("signing key %s is a %T, which cannot sign tokens", key.ID, parsed)
 		}
-		active = append(active, &loadedKey{id: key.ID, private: private, created: key.Created})
+		active = append(active, loaded)
 	}
 	if len(active) == 0 {
 		return errors.New("no signing key")
@@ -94,19 +106,31 @@ func (k *keyring) use(keys []*Key) error {
 		}
 	}
 	signer, err := jose.NewSigner(
-		jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: signing.private, KeyID: signing.id}},
+		jose.SigningKey{Algorithm: signing.algorithm, Key: jose.JSONWebKey{Key: signing.private, KeyID: signing.id}},
 		(&jose.SignerOptions{}).WithType("JWT"))
 	if err != nil {
 		return err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.signer, k.active, k.loaded = signer, active, k.now()
+	k.signer, k.signing, k.active, k.loaded = signer, signing, active, k.now()
 	return nil
 }
 
-func (k *keyring) add(ctx context.Context, onlyIfNone bool) error {
-	private, err := rsa.GenerateKey(rand.Reader, 2048)
+// newSigningKey creates a key for an algorithm. RS256 is what every client of a UAA can verify. ES256 takes a thirtieth
+// of the processor time, and not every client knows it.
+func newSigningKey(algorithm jose.SignatureAlgorithm) (crypto.Signer, error) {
+	switch algorithm {
+	case jose.RS256:
+		return rsa.GenerateKey(rand.Reader, 2048)
+	case jose.ES256:
+		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	}
+	return nil, oauthError("invalid_request", "The algorithm %q is not supported. Use RS256 or ES256.", algorithm)
+}
+
+func (k *keyring) add(ctx context.Context, algorithm jose.SignatureAlgorithm, onlyIfNone bool) error {
+	private, err := newSigningKey(algorithm)
 	if err != nil {
 		return err
 	}
@@ -118,9 +142,13 @@ func (k *keyring) add(ctx context.Context, onlyIfNone bool) error {
 }
 
 // rotate creates a new signing key and deletes those whose tokens have all
-// expired: keep is the longest lifetime of a token.
-func (k *keyring) rotate(ctx context.Context, keep time.Duration) error {
-	if err := k.add(ctx, false); err != nil {
+// expired: keep is the longest lifetime of a token. Without an algorithm the new
+// key has that of the newest.
+func (k *keyring) rotate(ctx context.Context, algorithm jose.SignatureAlgorithm, keep time.Duration) error {
+	k.mu.RLock()
+	algorithm = cmp.Or(algorithm, k.active[0].algorithm)
+	k.mu.RUnlock()
+	if err := k.add(ctx, algorithm, false); err != nil {
 		return err
 	}
 	keys, err := k.store.Keys(ctx)
@@ -142,7 +170,7 @@ func (k *keyring) rotate(ctx context.Context, keep time.Duration) error {
 // another server process just created.
 func (k *keyring) Key(ctx context.Context, kid string) (any, error) {
 	if key := k.find(kid); key != nil {
-		return &key.private.PublicKey, nil
+		return key.private.Public(), nil
 	}
 	k.mu.RLock()
 	fresh := k.now().Sub(k.loaded) < reloadAfter
@@ -152,7 +180,7 @@ func (k *keyring) Key(ctx context.Context, kid string) (any, error) {
 			return nil, err
 		}
 		if key := k.find(kid); key != nil {
-			return &key.private.PublicKey, nil
+			return key.private.Public(), nil
 		}
 	}
 	return nil, fmt.Errorf("%w %q", token.ErrUnknownKey, kid)
@@ -175,6 +203,7 @@ func (k *keyring) current() jose.Signer {
 	return k.signer
 }
 
+// public returns the public keys, the signing one first.
 func (k *keyring) public() ([]map[string]any, error) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -184,14 +213,30 @@ func (k *keyring) public() ([]map[string]any, error) {
 		if err != nil {
 			return nil, err
 		}
+		if key == k.signing {
+			out = slices.Insert(out, 0, shown)
+			continue
+		}
 		out = append(out, shown)
 	}
 	return out, nil
 }
 
+// algorithms returns the algorithms of the keys that may sign tokens.
+func (k *keyring) algorithms() (all []string) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for _, key := range k.active {
+		if name := string(key.algorithm); !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
 // showKey returns a key as listed by /token_keys: a JWK with UAA's PEM.
 func showKey(key *loadedKey) (map[string]any, error) {
-	jwk, err := json.Marshal(jose.JSONWebKey{Key: &key.private.PublicKey, KeyID: key.id, Algorithm: string(jose.RS256),
+	jwk, err := json.Marshal(jose.JSONWebKey{Key: key.private.Public(), KeyID: key.id, Algorithm: string(key.algorithm),
 		Use: "sig"})
 	if err != nil {
 		return nil, err
@@ -200,7 +245,7 @@ func showKey(key *loadedKey) (map[string]any, error) {
 	if err := json.Unmarshal(jwk, &shown); err != nil {
 		return nil, err
 	}
-	der, err := x509.MarshalPKIXPublicKey(&key.private.PublicKey)
+	der, err := x509.MarshalPKIXPublicKey(key.private.Public())
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-jose/go-jose/v4"
+
 	"ingot/internal/base/fault"
 	"ingot/internal/base/token"
 	"ingot/internal/base/web"
@@ -29,12 +31,20 @@ func (s *Server) getKey(w http.ResponseWriter, _ *http.Request) error {
 }
 
 // rotateKeys is POST /token_keys/rotate, which UAA does not have. Tokens signed
-// with the previous key stay valid.
+// with the previous key stay valid. A body may name the algorithm of the new key.
 func (s *Server) rotateKeys(w http.ResponseWriter, r *http.Request) error {
-	if err := s.keys.rotate(r.Context(), maxValidity); err != nil {
+	var body struct {
+		Algorithm jose.SignatureAlgorithm `json:"algorithm"`
+	}
+	if r.ContentLength != 0 {
+		if err := web.DecodeJSON(r, &body); err != nil {
+			return err
+		}
+	}
+	if err := s.keys.rotate(r.Context(), body.Algorithm, maxValidity); err != nil {
 		return err
 	}
-	s.log.InfoContext(r.Context(), "signing key rotated")
+	s.log.InfoContext(r.Context(), "signing key rotated", "algorithms", s.keys.algorithms())
 	return s.getKeys(w, r)
 }
 
@@ -182,7 +192,7 @@ func (s *Server) discovery(w http.ResponseWriter, r *http.Request) error {
 		"subject_types_supported":               []string{"public"},
 		"code_challenge_methods_supported":      []string{"S256"},
 		"token_endpoint_auth_methods_supported": []string{"client_secret_basic", "client_secret_post", "none"},
-		"id_token_signing_alg_values_supported": []string{"RS256"},
+		"id_token_signing_alg_values_supported": s.keys.algorithms(),
 		"scopes_supported":                      []string{"openid", "profile", "email", "phone", "roles", "user_attributes"},
 		"claims_supported": []string{
 			"sub", "iss", "aud", "exp", "iat", "auth_time", "azp", "nonce", "user_name", "origin", "email", "email_verified",

@@ -91,6 +91,51 @@ func TestKeysVerifyTokensAndRotate(t *testing.T) {
 	}
 }
 
+// TestElliptic replaces the RSA key by one of an elliptic curve and back: old and new tokens are valid, also for a
+// service that gets the keys over HTTP.
+func TestElliptic(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	tokens := []string{f.admin()}
+	for _, step := range []struct{ body, alg, kty string }{
+		{`{"algorithm": "ES256"}`, "ES256", "EC"},
+		{``, "ES256", "EC"}, // keeps the algorithm
+		{`{"algorithm": "RS256"}`, "RS256", "RSA"},
+	} {
+		f.clock.Advance(5 * time.Second)
+		f.want(f.call(http.MethodPost, "/token_keys/rotate", step.body, bearer(tokens[0])), 200)
+		key := f.want(f.call(http.MethodGet, "/token_key", nil), 200)
+		if key.text("alg") != step.alg || key.text("kty") != step.kty || !strings.Contains(key.text("value"), "PUBLIC KEY") {
+			t.Errorf("after %s: %.300s", step.body, key.body)
+		}
+		if strings.Contains(key.body, `"d"`) {
+			t.Fatal("the private key is shown")
+		}
+		tokens = append(tokens, f.admin())
+		remote := token.NewVerifier(token.Options{Issuer: f.url + "/oauth/token",
+			Keys: token.NewRemoteKeys(f.url, &http.Client{}), Now: f.clock.Now})
+		for i, tok := range tokens {
+			if _, err := f.server.Verifier().Verify(t.Context(), tok); err != nil {
+				t.Errorf("after %s, token %d: %v", step.body, i, err)
+			}
+			if _, err := remote.Verify(t.Context(), tok); err != nil {
+				t.Errorf("after %s, token %d elsewhere: %v", step.body, i, err)
+			}
+		}
+	}
+	for body, want := range map[string]int{`{"algorithm": "none"}`: 400, `{"algorithm": "HS256"}`: 400,
+		`{"algorithm": 7}`: 422, `{`: 400} {
+		got := f.call(http.MethodPost, "/token_keys/rotate", body, bearer(tokens[0]))
+		if got.status != want {
+			t.Errorf("%s: %d %.300s", body, got.status, got.body)
+		}
+	}
+	config := f.want(f.call(http.MethodGet, "/.well-known/openid-configuration", nil), 200).body
+	if !strings.Contains(config, `"ES256"`) || !strings.Contains(config, `"RS256"`) {
+		t.Errorf("the configuration names other algorithms: %s", config)
+	}
+}
+
 func TestRemoteKeysNoticeRotation(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
