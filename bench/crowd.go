@@ -209,10 +209,11 @@ func (b *bareRuntime) crowd(ctx context.Context, n int) (result Result, err erro
 	}
 	all.Wait()
 	result.PerSecond = float64(n) / time.Since(began).Seconds()
+	err = errors.Join(errors.Join(errs...), ctx.Err())
 	for _, one := range running {
 		if one != nil {
-			errs = append(errs, one.stop())
+			err = errors.Join(err, one.stop())
 		}
 	}
-	return result, errors.Join(append(errs, ctx.Err())...)
+	return result, err
 }

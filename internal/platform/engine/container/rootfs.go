@@ -123,7 +123,7 @@ type hostFiles struct {
 	mu     sync.Mutex
 	done   uint64 // number of finished calls of refresh
 	mounts []specs.Mount
-	looked time.Time // when the mounts were found
+	looked time.Time        // when the mounts were found
 	seen   map[string]stamp // the host's files as they were copied
 }
 
