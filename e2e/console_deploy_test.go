@@ -90,7 +90,10 @@ func TestConsoleDeploy(t *testing.T) {
 	// The next one does, and is rolled back.
 	next("deployed and running", "index.html", "the second version")
 	shows("the second version")
-	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app+"/deployments"), visible("form[action*='/revisions/'] button"))
+	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app+"/deployments"), visible("a.button[href*='/revisions/']"))
+	b.click(t, "a.button[href*='/revisions/']", "form[action*='/revisions/'] button")
+	contains(t, b.shown(), "What a rollback would change", "Droplet", "cf rollback site --version 1")
+	b.everywhere(t, "console-rollback")
 	b.press(t, "form[action*='/revisions/'] button", "The revision is being deployed.")
 	shows("the first version")
 

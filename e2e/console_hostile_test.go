@@ -35,6 +35,7 @@ type planted struct {
 	token           string
 	app, space, org string // guids
 	build, service  string // guids
+	task, revision  string // guids
 	user, hostile   string // ids
 	plan            string // guid
 	template        string // id
@@ -240,6 +241,14 @@ func hostilePages(p *planted) []screen {
 		{pattern: "/apps/{guid}/environment", params: app, plants: []string{"app", "env value", "env name"}},
 		{pattern: "/apps/{guid}/routes", params: app, plants: []string{"app", "route path"}},
 		{pattern: "/apps/{guid}/tasks", params: app, plants: []string{"app", "task", "task command"}},
+		{pattern: "/apps/{guid}/tasks/{task}", params: []string{p.app, p.task},
+			plants: []string{"app", "task", "task command"}},
+		{pattern: "/apps/{guid}/revisions/{revision}", params: []string{p.app, p.revision},
+			plants: []string{"app", "sidecar"}},
+		{pattern: "/apps/{guid}/revisions/{revision}", params: []string{p.app, url.PathEscape(payload("revision"))}},
+		{pattern: "/apps/{guid}/sidecars", params: app, plants: []string{"app", "sidecar"}},
+		{pattern: "/apps/{guid}/manifest", params: app, plants: []string{"app"}},
+		{pattern: "/domains", plants: []string{"org"}},
 		{pattern: "/apps/{guid}/events", params: app, plants: []string{"app"}},
 		{pattern: "/apps/{guid}/builds/{build}", params: []string{p.app, p.build}, plants: []string{"app"}},
 		{pattern: "/apps/{guid}/services", params: app, plants: []string{"app", "service"}},
@@ -316,6 +325,8 @@ func TestConsoleHostileInput(t *testing.T) {
 	p.build = s.list(t, p.token, "/v3/apps/"+p.app+"/builds")[0]["guid"].(string)
 	p.plantLines(t)
 	p.plantPlatform(t)
+	p.task = s.list(t, p.token, "/v3/apps/"+p.app+"/tasks")[0]["guid"].(string)
+	p.revision = s.list(t, p.token, "/v3/apps/"+p.app+"/revisions")[0]["guid"].(string)
 	p.service = s.list(t, p.token, "/v3/service_instances")[0]["guid"].(string)
 	p.plan = p.plantBroker(t)
 	p.plantOthers(t)

@@ -49,6 +49,7 @@ var (
 // places are what pages are about.
 type places struct {
 	app, build, service, org, user, send, message string
+	task, revision                                string
 	sample, job                                   string // an app that was deployed by the server, and its job
 }
 
@@ -60,6 +61,7 @@ func (s *site) newPlaces(t *testing.T, token, app, user string) *places {
 		return s.list(t, token, path)[0]["guid"].(string)
 	}
 	p := &places{app: app, user: user, build: first("/v3/apps/" + app + "/builds"),
+		task: first("/v3/apps/" + app + "/tasks"), revision: first("/v3/apps/" + app + "/revisions"),
 		service: first("/v3/service_instances"), org: first("/v3/organizations?names=demo")}
 	space := first("/v3/spaces?names=dev")
 	var deployed struct{ App, Job struct{ GUID string } }
@@ -105,6 +107,12 @@ func consoleScreens(p *places) []screen {
 		{pattern: "/apps/{guid}/environment", params: []string{app}, status: forWriters, shows: "VCAP_SERVICES"},
 		{pattern: "/apps/{guid}/routes", params: []string{app}, status: forMembers, shows: "shop.apps.localhost"},
 		{pattern: "/apps/{guid}/tasks", params: []string{app}, status: forMembers, shows: "greet"},
+		{pattern: "/apps/{guid}/tasks/{task}", params: []string{app, p.task}, status: forMembers, shows: "echo hello"},
+		{pattern: "/apps/{guid}/revisions/{revision}", params: []string{app, p.revision}, status: forMembers,
+			shows: "What a rollback would change"},
+		{pattern: "/apps/{guid}/sidecars", params: []string{app}, status: forWriters, shows: "Add a sidecar"},
+		{pattern: "/apps/{guid}/manifest", params: []string{app}, status: forWriters, shows: "cf create-app-manifest shop"},
+		{pattern: "/domains", status: forAll, shows: "apps.localhost"},
 		{pattern: "/apps/{guid}/events", params: []string{app}, status: forMembers, shows: "audit.app.process.crash"},
 		{pattern: "/apps/{guid}/builds/{build}", params: []string{app, p.build}, status: forMembers, shows: "staged"},
 		{pattern: "/apps/{guid}/services", params: []string{app}, status: forMembers, shows: "prices"},

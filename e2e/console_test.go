@@ -124,12 +124,14 @@ func (b *browser) tabs(t *testing.T, s *site, home, app string) {
 	open("tasks")
 	b.do(t, typeInto("input[name=command]", "echo from a task"), typeInto("input[name=name]", "greet"))
 	b.press(t, "form[action$='/tasks/run'] button", "The task was started.")
+	b.awaitAll(t, "succeeded", "from a task", "took") // without a reload
+	b.everySize(t, "console-task")
 	testkit.Eventually(t, "the task has succeeded", func() bool {
 		open("tasks")
 		return strings.Contains(b.shown(), "succeeded")
 	})
 	b.everySize(t, "console-tasks")
-	b.click(t, "tbody a", "#log")
+	b.click(t, "tbody a", "pre.log")
 	b.awaitText(t, "from a task")
 
 	open("deployments")

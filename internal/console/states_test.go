@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -102,6 +103,27 @@ func TestUnknownPage(t *testing.T) {
 		if status != http.StatusNotFound || !strings.Contains(text, "There is no page "+path) ||
 			!strings.Contains(text, "<nav") {
 			t.Errorf("%s: %d %s, want a page that says so", path, status, text)
+		}
+	}
+	// Also for other methods, and for a form that has been removed.
+	for path, method := range map[string]string{"/console/nonsense": http.MethodPost,
+		"/console/apps/a/b/c/d": http.MethodPost, "/console/services/x/nonsense": http.MethodPost,
+		"/console/other": http.MethodHead} {
+		req, err := http.NewRequestWithContext(t.Context(), method, w.Server.URL+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Cookie", w.Cookie)
+		resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusNotFound || method == http.MethodPost &&
+			!strings.Contains(string(raw), "There is no page "+path) ||
+			!strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
+			t.Errorf("%s %s: %s %s %v, want a page that says so", method, path, resp.Status, raw, err)
 		}
 	}
 }

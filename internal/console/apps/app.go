@@ -90,19 +90,23 @@ type pages struct {
 func New(core *page.Console) page.Part { return (&pages{Console: core}).part() }
 
 func (c *pages) part() page.Part {
-	platform := page.API(c.Platform)
 	p := page.Part{
 		Pages: map[string]page.Handler{
-			"/apps/{guid}":                 c.app,
-			"/apps/{guid}/logs":            c.logs,
-			"/apps/{guid}/history":         c.history,
-			"/apps/{guid}/log-lines":       c.logLines,
-			"/apps/{guid}/environment":     c.environment,
-			"/apps/{guid}/settings":        c.settings,
-			"/apps/{guid}/shell":           c.shell,
-			"/apps/{guid}/builds/{build}":  c.build,
-			"/apps/{guid}/deploy":          c.deployPage,
-			"/apps/{guid}/deploying/{job}": c.deploying,
+			"/apps/{guid}":                      c.app,
+			"/apps/{guid}/logs":                 c.logs,
+			"/apps/{guid}/history":              c.history,
+			"/apps/{guid}/log-lines":            c.logLines,
+			"/apps/{guid}/environment":          c.environment,
+			"/apps/{guid}/settings":             c.settings,
+			"/apps/{guid}/manifest":             c.manifest,
+			"/apps/{guid}/sidecars":             c.sidecars,
+			"/apps/{guid}/revisions/{revision}": c.revision,
+			"/apps/{guid}/tasks/{task}":         c.task,
+			"/domains":                          c.domains,
+			"/apps/{guid}/shell":                c.shell,
+			"/apps/{guid}/builds/{build}":       c.build,
+			"/apps/{guid}/deploy":               c.deployPage,
+			"/apps/{guid}/deploying/{job}":      c.deploying,
 		},
 		Screens: map[string]page.Screen{
 			"/apps": {
@@ -113,52 +117,14 @@ func (c *pages) part() page.Part {
 				Crumbs: []page.Crumb{{Name: "Apps", Link: page.Path + "/apps"}},
 			},
 		},
+		Large: map[string]page.Handler{
+			"/apps/{guid}/manifest/review": c.reviewManifest, "/apps/{guid}/manifest/apply": c.applyManifest,
+		},
 		Uploads: map[string]page.UploadHandler{"/apps/new": c.deployFiles, "/apps/{guid}/deploy": c.deployFiles},
 		Streams: map[string]page.Handler{
 			"/apps/{guid}/logs/stream": c.logStream, "/apps/{guid}/shell/socket": c.shellSocket,
 		},
-		Changes: map[string]page.Handler{
-			"/apps/{guid}/{action}": c.actOnApp,
-			"/apps/{guid}/environment/set": platform.Edit(page.Edit{
-				Method: http.MethodPatch, Path: "/v3/apps/{guid}/environment_variables", Body: variablesOf,
-				To: "/apps/{guid}/environment", Said: "environment",
-			}),
-			"/apps/new/image":                   c.deployImage,
-			"/apps/new/sample":                  c.deploySample,
-			"/apps/{guid}/deploy/image":         c.deployImage,
-			"/apps/{guid}/environment/text":     c.setText,
-			"/apps/{guid}/settings/rename":      c.renameApp,
-			"/apps/{guid}/settings/delete":      c.deleteApp,
-			"/apps/{guid}/routes/map":           c.mapRoute,
-			"/apps/{guid}/routes/{route}/unmap": c.unmapRoute,
-			"/apps/{guid}/tasks/run": platform.Edit(page.Edit{
-				Method: http.MethodPost, Path: "/v3/apps/{guid}/tasks", Body: taskOf, To: "/apps/{guid}/tasks", Said: "task",
-			}),
-			"/apps/{guid}/tasks/{task}/cancel": platform.Edit(page.Edit{
-				Method: http.MethodPost, Path: "/v3/tasks/{task}/actions/cancel", To: "/apps/{guid}/tasks", Said: "canceled",
-			}),
-			"/apps/{guid}/deployments/{deployment}/{action}": c.actOnDeployment,
-			"/apps/{guid}/revisions/{revision}/deploy":       c.rollBack,
-			"/apps/{guid}/droplets/{droplet}/deploy":         c.deployDroplet,
-			"/apps/{guid}/processes/{type}/scale": platform.Edit(page.Edit{
-				Method: http.MethodPost, Path: "/v3/apps/{guid}/processes/{type}/actions/scale", Body: sizesOf,
-				To: "/apps/{guid}", Said: "scale",
-			}),
-			"/apps/{guid}/processes/{type}/{index}/restart": platform.Edit(page.Edit{
-				Method: http.MethodDelete, Path: "/v3/apps/{guid}/processes/{type}/instances/{index}",
-				To: "/apps/{guid}", Said: "instance",
-			}),
-		},
-		Said: map[string]string{
-			"start": "The app is starting.", "stop": "The app was stopped.", "restart": "The app is restarting.",
-			"scale": "The process was scaled.", "instance": "The instance is restarting.",
-			"environment": "Saved. It takes effect after a restart of the app.",
-			"mapped":      "The route was mapped.", "unmapped": "The route was unmapped.",
-			"task": "The task was started.", "canceled": "It is being canceled.",
-			"continue": "The deployment continues.",
-			"renamed":  "The app was renamed.", "deleted": "The app is being deleted.",
-			"rollback": "The revision is being deployed.", "droplet": "The droplet is being deployed.",
-		},
+		Changes: c.changes(), Said: said,
 		Live: c.view,
 	}
 	for name := range liveTabs {
@@ -175,6 +141,10 @@ func (c *pages) view(r *http.Request, s *page.Session, name string) *page.View {
 	case !isApp || guid == "":
 	case tab == "":
 		return &page.View{Fragment: "app-live", Load: func() (any, error) { return c.loadApp(r, s, guid) }, App: guid}
+	case strings.HasPrefix(tab, taskTab):
+		load := loadTask(strings.TrimPrefix(tab, taskTab))
+		return &page.View{Fragment: "task-live", App: guid,
+			Load: func() (any, error) { return loadTab(c.Console, r, s, guid, "task", load) }}
 	case strings.HasPrefix(tab, deployingTab):
 		load := loadDeploying(strings.TrimPrefix(tab, deployingTab))
 		return &page.View{Fragment: "deploying-live", App: guid,
@@ -198,6 +168,9 @@ func (c *pages) app(w http.ResponseWriter, r *http.Request, s *page.Session) err
 	})
 }
 
+// partOf has the tabs that pages without their own belong to.
+var partOf = map[string]string{"build": "deployments", "revision": "deployments", "task": "tasks"}
+
 // tabs returns the pages of the app that the user may open.
 func (d *Data) tabs(current string) []page.Tab {
 	at := page.Path + "/apps/" + url.PathEscape(d.App.GUID)
@@ -209,7 +182,8 @@ func (d *Data) tabs(current string) []page.Tab {
 		{"Logs", "logs", d.MayReadLogs}, {"History", "history", true}, {"Deployments", "deployments", true},
 		{"Environment", "environment", d.MayWrite},
 		{"Shell", "shell", d.MayShell},
-		{"Routes", "routes", true}, {"Services", "services", true}, {"Tasks", "tasks", true}, {"Events", "events", true},
+		{"Routes", "routes", true}, {"Services", "services", true}, {"Sidecars", "sidecars", d.MayShell},
+		{"Tasks", "tasks", true}, {"Events", "events", true}, {"Manifest", "manifest", d.MayShell},
 		{"Settings", "settings", d.MayShell},
 	} {
 		if one.shown {
@@ -217,7 +191,7 @@ func (d *Data) tabs(current string) []page.Tab {
 		}
 	}
 	for i := range all {
-		all[i].Current = strings.EqualFold(all[i].Name, current) || current == "build" && all[i].Name == "Deployments"
+		all[i].Current = strings.EqualFold(all[i].Name, cmp.Or(partOf[current], current))
 	}
 	return all
 }
@@ -355,7 +329,7 @@ func (c *pages) loadApp(r *http.Request, s *page.Session, guid string) (*Data, e
 	err = page.Together(
 		page.List(call, &d.Routes, path+"/routes", nil),
 		page.List(call, &processes, path+"/processes", nil),
-		func() (err error) { d.Changed, err = environmentChanged(call, d); return err },
+		func() error { return d.LoadChanged(call) },
 		page.List(call, &d.Deployments, "/v3/deployments", url.Values{"app_guids": {d.App.GUID}, "order_by": {"-created_at"},
 			"per_page": {"3"}}),
 		func() error {
@@ -396,9 +370,11 @@ func (c *pages) loadApp(r *http.Request, s *page.Session, guid string) (*Data, e
 
 func loadCard(c *page.Caller, d *Data, p cfapi.Process) (processCard, error) {
 	card := processCard{Process: p, Sum: p.MemoryMB * int64(p.Instances)}
-	card.Scale = page.Command("cf", "scale", d.App.Name, "--process", p.Type, "-i", strconv.Itoa(p.Instances))
+	card.Scale = page.Command("cf", "scale", d.App.Name, "--process", p.Type, "-i", strconv.Itoa(p.Instances), "-m",
+		strconv.FormatInt(p.MemoryMB, 10)+"M", "-k", strconv.FormatInt(p.DiskMB, 10)+"M")
 	if p.Type == "web" {
-		card.Scale = page.Command("cf", "scale", d.App.Name, "-i", strconv.Itoa(p.Instances))
+		card.Scale = page.Command("cf", "scale", d.App.Name, "-i", strconv.Itoa(p.Instances), "-m",
+			strconv.FormatInt(p.MemoryMB, 10)+"M", "-k", strconv.FormatInt(p.DiskMB, 10)+"M")
 	}
 	var stats struct{ Resources []cfapi.Stat }
 	err := page.Together(

@@ -25,6 +25,10 @@ func took(b *cfapi.Build) time.Duration {
 type revision struct {
 	cfapi.Revision
 	Command string `json:"-"` // of the cf client, to deploy it
+
+	Relationships struct {
+		App cfapi.To `json:"app"`
+	} `json:"relationships"`
 }
 
 type droplet struct {

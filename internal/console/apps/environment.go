@@ -20,6 +20,12 @@ type environmentData struct {
 	Text      string // all variables, a line each; or what was typed and refused
 }
 
+// LoadChanged sets when the environment was changed, if the app has not been started with it since.
+func (d *Data) LoadChanged(c *page.Caller) (err error) {
+	d.Changed, err = environmentChanged(c, d)
+	return err
+}
+
 // environmentChanged returns when the environment was changed, if the app has not been
 // started with it since; otherwise zero.
 func environmentChanged(c *page.Caller, d *Data) (time.Time, error) {
@@ -80,7 +86,7 @@ func loadEnvironment(r *http.Request, call *page.Caller, d *Data) (any, error) {
 	if data.Variables, err = page.InOrder(env.Variables); err != nil {
 		return nil, err
 	}
-	if d.Changed, err = environmentChanged(call, d); err != nil {
+	if err := d.LoadChanged(call); err != nil {
 		return nil, err
 	}
 	data.Services = page.Indented(env.System["VCAP_SERVICES"])

@@ -93,7 +93,7 @@ func loadRoutes(r *http.Request, call *page.Caller, d *Data) (any, error) {
 }
 
 // mapRoute is POST /console/apps/GUID/routes/map, with the fields host, domain (its guid),
-// path, port and process. The route is created if it does not exist.
+// path, port, protocol, and tcp_port of a route of a TCP domain. The route is created if it does not exist.
 func (c *pages) mapRoute(w http.ResponseWriter, r *http.Request, s *page.Session) error {
 	call, guid := c.Platform(r, s), web.Param(r, "guid")
 	app, err := loadName(call, guid)
@@ -103,6 +103,9 @@ func (c *pages) mapRoute(w http.ResponseWriter, r *http.Request, s *page.Session
 	host, path := strings.TrimSpace(r.PostForm.Get("host")), strings.TrimSpace(r.PostForm.Get("path"))
 	q := url.Values{"hosts": {host}, "domain_guids": {r.PostForm.Get("domain")}, "paths": {path},
 		"space_guids": {app.SpaceGUID}}
+	if port := r.PostForm.Get("tcp_port"); port != "" {
+		q.Set("ports", port)
+	}
 	found, err := page.All[cfapi.Route](call, "/v3/routes", q)
 	if err != nil {
 		return err
@@ -120,6 +123,13 @@ func (c *pages) mapRoute(w http.ResponseWriter, r *http.Request, s *page.Session
 		if path != "" {
 			body["path"] = path
 		}
+		if text := r.PostForm.Get("tcp_port"); text != "" {
+			port, err := strconv.Atoi(text)
+			if err != nil {
+				return fault.New(fault.Unprocessable, "The port of the route must be a number, not %.50q.", text)
+			}
+			body["port"] = port
+		}
 		if err := call.Do(http.MethodPost, "/v3/routes", body, &to); err != nil {
 			return err
 		}
@@ -132,6 +142,7 @@ func (c *pages) mapRoute(w http.ResponseWriter, r *http.Request, s *page.Session
 		}
 		destination["port"] = port
 	}
+	cfapi.Add(destination, "protocol", r.PostForm.Get("protocol"))
 	body := map[string]any{"destinations": []any{destination}}
 	if err := call.Do(http.MethodPost, "/v3/routes/"+to.GUID+"/destinations", body, nil); err != nil {
 		return err

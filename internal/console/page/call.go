@@ -189,6 +189,24 @@ func (c *Caller) Upload(path, kind string, file io.Reader, out any) error {
 	return json.Unmarshal(raw, out)
 }
 
+// Order sends a text of a media type to an API that works on it in a job, and returns the path of the job.
+func (c *Caller) Order(path, kind, text string) (job string, err error) {
+	req, err := c.request(http.MethodPost, path, kind, strings.NewReader(text))
+	if err != nil {
+		return "", err
+	}
+	w := newRecorder()
+	c.to.ServeHTTP(w, req)
+	if w.status >= http.StatusBadRequest {
+		return "", ErrorOf(w.status, w.body.Bytes())
+	}
+	at, err := url.Parse(w.header.Get("Location"))
+	if err != nil {
+		return "", fmt.Errorf("POST %s: %w", path, err)
+	}
+	return at.EscapedPath(), nil
+}
+
 // answer sends a request and returns the body of its answer.
 func (c *Caller) answer(req *http.Request) ([]byte, error) {
 	w := newRecorder()

@@ -110,6 +110,7 @@ func (c *Console) Routes(m *web.Mux) {
 	uploads := g.Within(web.Limits{Body: maxUpload, Read: time.Hour, Write: time.Hour})
 	own := Part{Streams: map[string]Handler{"/live/*": c.live}, Changes: map[string]Handler{"/logout": c.logout},
 		Pages: map[string]Handler{"/*": unknown}}
+	g.Handle(http.MethodPost, Path+"/*", ofSession, c.within(unknown))
 	for _, p := range slices.Concat(c.parts, []Part{own}) {
 		c.handle(g, http.MethodGet, p.Pages)
 		for pattern, one := range p.Screens {

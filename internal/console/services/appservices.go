@@ -17,6 +17,7 @@ type appServicesData struct {
 	Unbound    []Row // of the space
 	MayDevelop bool
 	Bind       string
+	Changed    bool // a service was bound or unbound just now, and the app runs
 }
 
 type appService struct {
@@ -26,9 +27,11 @@ type appService struct {
 
 // appServices is GET /console/apps/GUID/services.
 func (c pages) appServices(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	return apps.ShowTab(c.Console, w, r, s, "services", func(_ *http.Request, call *page.Caller,
+	return apps.ShowTab(c.Console, w, r, s, "services", func(r *http.Request, call *page.Caller,
 		d *apps.Data) (any, error) {
+		said := r.URL.Query().Get("said")
 		data := &appServicesData{Bind: page.Command("cf", "bind-service", d.App.Name, "SERVICE")}
+		data.Changed = d.App.Started() && (said == "bound" || said == "unbound")
 		var bound []binding
 		var in []Row
 		err := page.Together(
@@ -40,6 +43,7 @@ func (c pages) appServices(w http.ResponseWriter, r *http.Request, s *page.Sessi
 				in, err = instancesOf(call, url.Values{"space_guids": {d.SpaceGUID}})
 				return err
 			},
+			func() error { return d.LoadChanged(call) },
 			func() (err error) { data.MayDevelop, err = mayDevelop(call, d.SpaceGUID); return err },
 		)
 		if err != nil {

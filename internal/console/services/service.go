@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -119,7 +120,7 @@ func (c pages) loadService(r *http.Request, s *page.Session, guid string) (*serv
 			d.Keys = append(d.Keys, b)
 			continue
 		}
-		b.Command = page.Command("cf", "unbind-service", b.App.Name, name)
+		b.Command, b.Show = page.Command("cf", "unbind-service", b.App.Name, name), page.Command("cf", "env", b.App.Name)
 		d.Bindings = append(d.Bindings, b)
 	}
 	d.Commands = serviceCommands{
@@ -293,6 +294,7 @@ func (c pages) bind(w http.ResponseWriter, r *http.Request, s *page.Session, kin
 type credentialsData struct {
 	Instance Row
 	Name     string
+	App      string // that they are bound to; empty for a key
 	Text     string
 	Values   []page.Variable
 	Command  string
@@ -316,11 +318,13 @@ func (c pages) showCredentials(w http.ResponseWriter, r *http.Request, s *page.S
 			"/credentials")
 		err = call.Get(&answer.Credentials, "/v3/service_instances/"+url.PathEscape(guid)+"/credentials", nil)
 	} else {
-		i := slices.IndexFunc(service.Keys, func(b binding) bool { return b.GUID == id })
+		all := slices.Concat(service.Keys, service.Bindings)
+		i := slices.IndexFunc(all, func(b binding) bool { return b.GUID == id })
 		if i < 0 {
-			return fault.New(fault.NotFound, "This key does not exist.")
+			return fault.New(fault.NotFound, "This key or binding does not exist.")
 		}
-		data.Name, data.Command = service.Keys[i].Name, service.Keys[i].Show
+		data.Name, data.Command = cmp.Or(all[i].Name, all[i].App.Name), all[i].Show
+		data.App = all[i].App.Name
 		err = call.Get(&answer, "/v3/service_credential_bindings/"+url.PathEscape(id)+"/details", nil)
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"fmt"
+	"strings"
 
 	"ingot/internal/platform"
 )
@@ -37,10 +38,23 @@ var messages = map[string]func(*platform.AuditEvent) Message{
 	platform.EventDeploymentFinished: func(e *platform.AuditEvent) Message {
 		return Message{
 			Kind: kindDeployment, Subject: fmt.Sprintf("A deployment of %s finished", e.TargetName),
-			Text: fmt.Sprintf("The deployment of the app %s finished: %s\n", e.TargetName, text(e.Data["reason"])),
+			Text: fmt.Sprintf("The deployment of the app %s finished: %s.\n", e.TargetName, outcome(text(e.Data["reason"]))),
 		}
 	},
 	platform.EventServiceOperation: serviceOperation,
+}
+
+// outcome says in words how a deployment ended.
+func outcome(reason string) string {
+	switch platform.DeploymentReason(reason) {
+	case platform.ReasonDeployed:
+		return "the new version runs"
+	case platform.ReasonCanceled:
+		return "it was canceled, and the previous version runs"
+	case platform.ReasonSuperseded:
+		return "it was replaced by a newer deployment"
+	}
+	return strings.ToLower(reason)
 }
 
 // operations are the names of operations on service instances.

@@ -57,7 +57,7 @@ func TestSeriesOfApp(t *testing.T) {
 	}
 	path := "/v3/ingot/apps/" + app + "/series"
 	for query, step := range map[string]int{"": 10, "?range=24h&process=web": 60, "?range=30d&instance=0": 900,
-		"?range=30d&points=360": 7200} {
+		"?range=30d&points=1": 30 * 24 * 3600} {
 		body := f.want(f.call(f.admin(), "GET", path+query, nil), http.StatusOK).body
 		for _, want := range []string{`"step":` + strconv.Itoa(step), `"memory":1073741824`, `"kind":"crash"`, `"kind":"scaling"`,
 			"Scaled by ann", "Instance 0 crashed", `{"type":"web","instances":[0]}`, "10485760"} {
@@ -83,7 +83,7 @@ func TestSeriesOfPlatform(t *testing.T) {
 	t.Parallel()
 	f := setupOptions(t, db.SQLite, func(o *api.Options) { o.Series = recorded{} })
 	const path = "/v3/ingot/system/series"
-	for query, step := range map[string]string{"": `"step":10`, "?range=30d&points=360": `"step":7200`} {
+	for query, step := range map[string]string{"": `"step":10`, "?range=30d&points=1": `"step":2592000`} {
 		body := f.want(f.call(f.admin(), "GET", path+query, nil), http.StatusOK).body
 		for _, want := range []string{step, `"requests_2xx":[`, `"messages_queued":[`, `"messages_waiting":[`, `"builds_staged":[`,
 			"10485760"} {

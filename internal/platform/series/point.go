@@ -149,6 +149,27 @@ func (p Points) Coarser(step int64) Points {
 	return out
 }
 
+// AtMost returns n points at most, of a step that is a multiple of the points' own. They begin at multiples of it, but
+// a single point begins where the points do.
+func (p Points) AtMost(n int) Points {
+	if n < 1 || len(p.All) <= n {
+		return p
+	}
+	if n == 1 {
+		sum := newMean()
+		for i := range p.All {
+			sum.add(&p.All[i])
+		}
+		return Points{Start: p.Start, Step: int64(len(p.All)) * p.Step, All: []Point{sum.point()}}
+	}
+	// Steps that begin at their multiples may need one more than the points fill.
+	step := p.Step * int64((len(p.All)+n-1)/n)
+	for (floor(p.At(len(p.All)-1), step)-floor(p.Start, step))/step >= int64(n) {
+		step += p.Step
+	}
+	return p.Coarser(step)
+}
+
 // floor rounds a time down to a multiple of step.
 func floor(t, step int64) int64 {
 	rest := t % step

@@ -194,3 +194,31 @@ func BenchmarkApply(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(old)), "bytes")
 }
+
+// TestAtMost: however the points lie to multiples of the step, there are no more than are asked for, and none is lost.
+func TestAtMost(t *testing.T) {
+	t.Parallel()
+	for _, length := range []int{1, 2, 7, 36} {
+		for start := int64(0); start < 600; start += 10 {
+			p := series.Points{Start: start, Step: 10, All: make([]series.Point, length)}
+			for i := range p.All {
+				p.All[i] = series.None()
+				p.All[i][series.Crashes] = 1
+			}
+			for n := 1; n <= length+1; n++ {
+				got, crashes := p.AtMost(n), 0.0
+				for i := range got.All {
+					crashes += got.All[i][series.Crashes]
+				}
+				if len(got.All) > n || len(got.All) == 0 || crashes != float64(length) || got.Step%p.Step != 0 ||
+					got.At(0) > start || got.At(len(got.All)) < p.At(length) {
+					t.Fatalf("%d points from %d in at most %d: %d of %d s from %d, %v crashes", length, start, n, len(got.All),
+						got.Step, got.Start, crashes)
+				}
+			}
+		}
+	}
+	if got := (series.Points{Step: 10}).AtMost(5); len(got.All) != 0 {
+		t.Errorf("no points became %v", got)
+	}
+}

@@ -92,12 +92,9 @@ func (q *seriesQuery) scope() string {
 	return q.process
 }
 
-// coarser returns as many points as are asked for. The step stays a multiple of theirs.
+// coarser returns no more points than are asked for. The step stays a multiple of theirs.
 func (q *seriesQuery) coarser(points series.Points) series.Points {
-	if q.points == 0 {
-		return points
-	}
-	return points.Coarser(q.in.Step * ((q.in.Length/q.in.Step + int64(q.points) - 1) / int64(q.points)))
+	return points.AtMost(q.points)
 }
 
 func readSeriesQuery(r *http.Request) (q seriesQuery, err error) {
