@@ -42,6 +42,7 @@ import (
 	"ingot/internal/platform/run/controller"
 	"ingot/internal/platform/run/controller/routing"
 	"ingot/internal/platform/run/controller/usage"
+	"ingot/internal/platform/run/gitfetch"
 	"ingot/internal/platform/run/netrules"
 	"ingot/internal/platform/run/recorder"
 	"ingot/internal/platform/run/registry"
@@ -96,6 +97,7 @@ type edge struct {
 	tcp      *router.TCP
 	traffic  *traffic.Counter
 	access   *accesslog.Log
+	git      *gitfetch.Client
 	limiter  web.Limiter // of requests to the API; nil means none
 }
 
@@ -168,6 +170,8 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	images := registry.New(registry.Config{
 		Guard: c.guard(), Insecure: c.insecureRegistries(), UserAgent: "ingot/" + version.Version, TLS: trusted.TLS(),
 	})
+	r.git = gitfetch.New(gitfetch.Config{Guard: c.guard(), Routes: r.routes, TLS: trusted.TLS(),
+		UserAgent: "ingot/" + version.Version, Scratch: r.scratch})
 	if err := r.openRecorder(b, dir, d, c.Log); err != nil {
 		return nil, err
 	}

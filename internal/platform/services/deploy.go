@@ -22,7 +22,7 @@ const (
 // continues after a restart of the server.
 func (s *Services) Deploy(tx platform.Tx, by actions.Actor, app *platform.App, build *platform.Build,
 	warnings []string) (*platform.Job, error) {
-	return s.insertJob(tx, "app.deploy", "app", app.GUID, &work{Kind: deploy, Actor: by, Build: build.GUID}, warnings...)
+	return s.insertJob(tx, opDeploy, "app", app.GUID, &work{Kind: deploy, Actor: by, Build: build.GUID}, warnings...)
 }
 
 // deployStep looks at the build, or at the instances that run its droplet.
