@@ -39,7 +39,8 @@ const (
 	maxGitText = 1024
 )
 
-// Check normalizes a source and returns its problems. They never contain the URL, which may have credentials by mistake.
+// Check normalizes a source and returns its problems. They never contain the URL, which may have credentials by
+// mistake.
 func (s *GitSource) Check() error {
 	var problems []string
 	if problem := s.checkURL(); problem != "" {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"embed"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -156,11 +157,13 @@ func (c *pages) part() page.Part {
 			"mapped":      "The route was mapped.", "unmapped": "The route was unmapped.",
 			"task": "The task was started.", "canceled": "It is being canceled.",
 			"continue": "The deployment continues.",
-			"renamed":  "The app was renamed.", "deleted": "The app is being deleted.",
+			"git":      "The git repository was saved.", "git-removed": "The git repository was removed.",
+			"renamed": "The app was renamed.", "deleted": "The app is being deleted.",
 			"rollback": "The revision is being deployed.", "droplet": "The droplet is being deployed.",
 		},
 		Live: c.view,
 	}
+	maps.Copy(p.Changes, c.gitChanges())
 	for name := range liveTabs {
 		p.Pages["/apps/{guid}/"+name] = c.liveTab(name)
 	}

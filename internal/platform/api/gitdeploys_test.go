@@ -44,7 +44,7 @@ func gitWorld(t *testing.T, dialect db.Dialect) (*world, *gitfetchtest.Repositor
 
 const gitCreate = "POST /v3/ingot/spaces/$space/deploy"
 
-// TestDeployGit: an app is created from a repository, changed, and deployed again; nobody sees the password.
+// TestDeployGit: an app is created from a repository, changed, and deployed again; the password is never shown.
 func TestDeployGit(t *testing.T) {
 	t.Parallel()
 	w, repo := gitWorld(t, db.SQLite)
@@ -120,7 +120,8 @@ func TestDeployGitRefused(t *testing.T) {
 	branch("outside", link("../../etc/passwd"))
 	branch("absolute", link("/etc/passwd"))
 	branch("bad-manifest", func() {
-		repo.Git("update-index", "--add", "--cacheinfo", "100644,"+repo.Hash("applications: [{memory: much}]")+",manifest.yml")
+		manifest := repo.Hash("applications: [{memory: much}]")
+		repo.Git("update-index", "--add", "--cacheinfo", "100644,"+manifest+",manifest.yml")
 	})
 	tree := func(name, entry string) {
 		repo.Git("branch", name, repo.Git("commit-tree", "-m", name, repo.Tree("100644", entry, repo.Hash("x"))))
@@ -234,7 +235,8 @@ func TestWebhookRefused(t *testing.T) {
 	if len(texts) != 1 {
 		t.Errorf("the refusals differ: %v", texts)
 	}
-	if a := w.hook(path, strings.Repeat("x", 5<<20), "X-Gitlab-Token", secret); a.status != http.StatusRequestEntityTooLarge {
+	a := w.hook(path, strings.Repeat("x", 5<<20), "X-Gitlab-Token", secret)
+	if a.status != http.StatusRequestEntityTooLarge {
 		t.Errorf("a large webhook: %d, want 413", a.status)
 	}
 	for name, c := range map[string]struct{ event, body, want string }{

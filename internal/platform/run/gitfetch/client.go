@@ -307,8 +307,8 @@ func (f *fetch) resolve() (commit gitpack.Hash, err error) {
 		return commit, fault.New(fault.Unprocessable, "The repository on %s is empty: push a commit to it first",
 			hostOf(f.src))
 	}
-	return commit, fault.New(fault.Unprocessable, "The repository on %s has no branch or tag %s: check its name, or leave "+
-		"it empty for the default branch", hostOf(f.src), f.src.Branch)
+	return commit, fault.New(fault.Unprocessable, "The repository on %s has no branch or tag %s: check its name, or "+
+		"leave it empty for the default branch", hostOf(f.src), f.src.Branch)
 }
 
 // pack fetches a commit without its history.

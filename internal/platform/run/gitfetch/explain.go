@@ -35,8 +35,8 @@ func (f *fetch) explainStatus(status int) error {
 	host, has := hostOf(f.src), f.src.Password != ""
 	switch {
 	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && has:
-		return fault.New(fault.Unprocessable, "The git server %s refuses the user name and the token (status %d): check that "+
-			"they are right, have not expired and may read the repository", host, status)
+		return fault.New(fault.Unprocessable, "The git server %s refuses the user name and the token (status %d): check "+
+			"that they are right, have not expired and may read the repository", host, status)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return fault.New(fault.Unprocessable, "The git server %s requires a user name and a token (status %d): the "+
 			"repository is private, or its address is wrong", host, status)

@@ -120,10 +120,10 @@ func TestCredentials(t *testing.T) {
 	if n != 3 {
 		t.Errorf("the other host got %d requests, want 3", n)
 	}
-	for password, want := range map[string]string{"": "requires a user name and a token", "wrong": "refuses the user name"} {
+	for password, want := range map[string]string{"": "requires a user name and a token", "hunter2": "refuses the user"} {
 		_, err := c.Fetch(t.Context(), &platform.GitSource{URL: server.URL + "/shop/.git", Username: "bot",
 			Password: password}, "")
-		if err == nil || !strings.Contains(err.Error(), want) || password != "" && strings.Contains(err.Error(), password+"\"") {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("password %q: %v, want %s", password, err, want)
 		}
 	}
@@ -150,17 +150,20 @@ func TestHostile(t *testing.T) {
 	}
 	const info = "/info/refs?service=git-upload-pack"
 	refs := serve("result", "0032"+hash+" HEAD\n0000")
+	page := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }
+	const old = "001e# service=git-upload-pack\n0000003f" + hash + " HEAD\x00side-band-64k\n0000"
+	endless := "000eversion 2\n" + strings.Repeat("0009evil\n", 200_000)
 	for name, c := range map[string]struct {
 		get, refs, pack http.HandlerFunc
 		want            string
 	}{
-		"html":             {get: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, want: "not that of a git repository"},
+		"html":             {get: page, want: "not that of a git repository"},
 		"404":              {get: http.NotFound, want: "no such repository"},
 		"503":              {get: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, want: "cannot answer"},
 		"418":              {get: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(418) }, want: "status 418"},
-		"version 0":        {get: serve("advertisement", "001e# service=git-upload-pack\n0000003f"+hash+" HEAD\x00side-band-64k\n0000"), want: "version 2"},
+		"version 0":        {get: serve("advertisement", old), want: "version 2"},
 		"sha256":           {get: serve("advertisement", "000eversion 2\n0018object-format=sha256\n0000"), want: "sha1"},
-		"endless refs":     {get: serve("advertisement", "000eversion 2\n"+strings.Repeat("0009evil\n", 200_000)), want: "more than"},
+		"endless refs":     {get: serve("advertisement", endless), want: "more than"},
 		"bad length":       {get: serve("advertisement", "zzzz"), want: "protocol"},
 		"ends early":       {get: serve("advertisement", "00ffversion 2\n"), want: "protocol"},
 		"nothing":          {get: serve("advertisement", ""), want: "not that of a git repository"},
@@ -229,7 +232,8 @@ func TestAddresses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = client(t, func(o *gitfetch.Config) { o.Guard = guard }).Fetch(t.Context(), &platform.GitSource{URL: c.address}, "")
+		_, err = client(t, func(o *gitfetch.Config) { o.Guard = guard }).Fetch(t.Context(),
+			&platform.GitSource{URL: c.address}, "")
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s with %q: %v, want %s", c.address, c.guard, err, c.want)
 		}
