@@ -74,29 +74,10 @@ func deployGit(ctx context.Context, s *core.Session, w core.Words, f *deployGitF
 		begun.Job.GUID, !f.NoWait}, nil
 }
 
-// gitSource is the git repository of an app.
-type gitSource struct {
-	URL         string  `json:"url"`
-	Branch      *string `json:"branch"`
-	Folder      *string `json:"folder"`
-	Username    *string `json:"username"`
-	HasPassword bool    `json:"has_password"`
-	Owner       string  `json:"owner"`
-	Commit      *string `json:"commit"`
-	Subject     *string `json:"subject"`
-	DeployedAt  *string `json:"deployed_at"`
-	Error       *string `json:"error"`
-	Webhook     struct {
-		URL     string `json:"url"`
-		Enabled bool   `json:"enabled"`
-		Secret  string `json:"secret,omitempty"`
-	} `json:"webhook"`
-}
-
 func gitSourcePath(app cfapi.App) string { return "/v3/ingot/apps/" + app.GUID + "/git-source" }
 
 func showGitSource(ctx context.Context, s *core.Session, app cfapi.App, _ *core.NoFlags) (core.Result, error) {
-	var src gitSource
+	var src cfapi.GitSource
 	err := s.API.Get(ctx, gitSourcePath(app), nil, &src)
 	if client.Status(err) == http.StatusNotFound {
 		return nil, &core.Problem{What: "The app " + app.Name + " has no git repository.",
@@ -146,7 +127,7 @@ func deleteGitSource(ctx context.Context, s *core.Session, w core.Words, f *core
 }
 
 func createGitWebhook(ctx context.Context, s *core.Session, app cfapi.App, _ *core.NoFlags) (core.Result, error) {
-	var src gitSource
+	var src cfapi.GitSource
 	if _, err := s.API.Post(ctx, gitSourcePath(app)+"/secret", nil, &src); err != nil {
 		return nil, err
 	}

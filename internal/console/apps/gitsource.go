@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/console/page"
@@ -11,22 +12,8 @@ import (
 
 // gitSource is the git repository that an app is deployed from.
 type gitSource struct {
-	URL         string  `json:"url"`
-	Branch      *string `json:"branch"`
-	Folder      *string `json:"folder"`
-	Username    *string `json:"username"`
-	HasPassword bool    `json:"has_password"`
-	Owner       string  `json:"owner"`
-	Commit      *string `json:"commit"`
-	Subject     *string `json:"subject"`
-	DeployedAt  *string `json:"deployed_at"`
-	Error       *string `json:"error"`
-	Webhook     struct {
-		URL     string `json:"url"`
-		Enabled bool   `json:"enabled"`
-		Secret  string `json:"secret"`
-	} `json:"webhook"`
-	Short string `json:"-"` // the beginning of Commit
+	cfapi.GitSource
+	Short string `json:"-"` // the beginning of the commit
 }
 
 func orEmpty(s *string) string {
