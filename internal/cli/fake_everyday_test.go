@@ -57,6 +57,19 @@ func everydayAnswer(call string, r *http.Request) (int, any) {
 			"buildpacks":    []any{object{"name": "nodejs_buildpack", "version": "1." + n}},
 			"process_types": object{"web": "node app.js"},
 			"checksum":      object{"type": "sha256", "value": strings.Repeat(n+"abc", 16)}}
+	case "POST /v3/ingot/apps/app-guid/deploy":
+		return 202, object{"app": object{"guid": "app-guid"}, "build": object{"guid": "build-guid"},
+			"job": object{"guid": "job-guid"}}
+	case "GET /v3/ingot/apps/app-guid/git-source", "POST /v3/ingot/apps/app-guid/git-source/secret":
+		hook := object{"url": "https://api.test/v3/ingot/git-hooks/source-guid", "enabled": true}
+		if r.Method == "POST" {
+			hook["secret"] = "the-secret"
+		}
+		return 200, object{"url": "https://git.example.com/shop.git", "branch": "main", "folder": nil, "username": nil,
+			"has_password": true, "owner": "anna", "commit": "0123456789012345678901234567890123456789",
+			"subject": "A shop", "deployed_at": stamp, "error": nil, "webhook": hook}
+	case "DELETE /v3/ingot/apps/app-guid/git-source":
+		return 204, nil
 	case "GET /v3/droplets":
 		return 200, list(droplet, object{"guid": "older-guid", "state": "EXPIRED", "created_at": stamp})
 	case "GET /v3/droplets/droplet-guid/download":

@@ -62,6 +62,7 @@ type Tx interface {
 	ServiceInstances() Repo[ServiceInstance]
 	ServiceBindings() Repo[ServiceBinding]
 	CredentialRotations() Repo[CredentialRotation]
+	GitSources() Repo[GitSource]
 
 	FeatureFlags() ([]FeatureFlag, error) // only those that were set
 	SetFeatureFlag(FeatureFlag) error

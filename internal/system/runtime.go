@@ -42,6 +42,7 @@ import (
 	"ingot/internal/platform/run/controller"
 	"ingot/internal/platform/run/controller/routing"
 	"ingot/internal/platform/run/controller/usage"
+	"ingot/internal/platform/run/gitfetch"
 	"ingot/internal/platform/run/netrules"
 	"ingot/internal/platform/run/recorder"
 	"ingot/internal/platform/run/registry"
@@ -96,6 +97,7 @@ type edge struct {
 	tcp      *router.TCP
 	traffic  *traffic.Counter
 	access   *accesslog.Log
+	git      *gitfetch.Client
 	limiter  web.Limiter // of requests to the API; nil means none
 }
 
@@ -165,9 +167,8 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	if r.identity, err = s.openIdentity(ctx, r); err != nil {
 		return nil, err
 	}
-	images := registry.New(registry.Config{
-		Guard: c.guard(), Insecure: c.insecureRegistries(), UserAgent: "ingot/" + version.Version, TLS: trusted.TLS(),
-	})
+	images := openImages(c, trusted)
+	r.git = openGit(c, r, trusted)
 	if err := r.openRecorder(b, dir, d, c.Log); err != nil {
 		return nil, err
 	}
@@ -194,6 +195,19 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 		c.seams.runtime(r)
 	}
 	return r, nil
+}
+
+// openGit returns the client of git servers.
+func openGit(c Config, r *runtime, trusted *roots.Roots) *gitfetch.Client {
+	return gitfetch.New(gitfetch.Config{Guard: c.guard(), Routes: r.routes, TLS: trusted.TLS(),
+		UserAgent: "ingot/" + version.Version, Scratch: r.scratch})
+}
+
+// openImages returns the client of registries.
+func openImages(c Config, trusted *roots.Roots) *registry.Client {
+	return registry.New(registry.Config{
+		Guard: c.guard(), Insecure: c.insecureRegistries(), UserAgent: "ingot/" + version.Version, TLS: trusted.TLS(),
+	})
 }
 
 // openRecorder creates what records the series of apps.

@@ -76,11 +76,17 @@ func RefusedIPv4() (out []netip.Prefix) {
 // public.
 func (g Guard) Permits(ip netip.Addr) bool {
 	ip = ip.Unmap().WithZone("")
-	contains := func(p netip.Prefix) bool { return p.Contains(ip) }
-	if slices.ContainsFunc(g.Networks, contains) {
+	if g.Lists(ip) {
 		return true
 	}
+	contains := func(p netip.Prefix) bool { return p.Contains(ip) }
 	return ip.IsGlobalUnicast() && !slices.ContainsFunc(refused, contains) && !Own(ip)
+}
+
+// Lists reports whether an address is in one of the networks that an operator allows.
+func (g Guard) Lists(ip netip.Addr) bool {
+	ip = ip.Unmap().WithZone("")
+	return slices.ContainsFunc(g.Networks, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
 // With returns a guard that also permits the addresses of other.

@@ -12,7 +12,7 @@ func Commands() []*core.Command {
 		lifecycleCommands(), deploymentsCommands(), scaleCommands(), appsCommands(), appCommands(), logsCommands(),
 		sshCommands(), eventsCommands(),
 		tasksCommands(), deleteCommands(), envCommands(), instancesCommands(), topCommands(), dropletsCommands(),
-		revisionsCommands(), packagesCommands(),
+		revisionsCommands(), packagesCommands(), gitSourceCommands(),
 		sshAccessCommands(), labelsCommands(), healthCheckCommands(), openCommands(),
 	)
 }

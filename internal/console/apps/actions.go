@@ -28,6 +28,7 @@ var said = map[string]string{
 	"task": "The task was started.", "canceled": "It is being canceled.",
 	"continue": "The deployment continues.",
 	"renamed":  "The app was renamed.", "deleted": "The app is being deleted.",
+	"git": "The git repository was saved.", "git-removed": "The git repository was removed.",
 	"rollback": "The revision is being deployed.", "droplet": "The droplet is being deployed.",
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"embed"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -127,6 +128,7 @@ func (c *pages) part() page.Part {
 		Changes: c.changes(), Said: said,
 		Live: c.view,
 	}
+	maps.Copy(p.Changes, c.gitChanges())
 	for name := range liveTabs {
 		p.Pages["/apps/{guid}/"+name] = c.liveTab(name)
 	}

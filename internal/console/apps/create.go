@@ -24,8 +24,10 @@ type newData struct {
 	App  *cfapi.App
 	Tabs []page.Tab
 	// Files and Image are the forms, with what was typed.
-	Files, Image deployForm
-	Action       string // the target of the forms
+	Files, Image, Git deployForm
+	// Stored is the git repository that the app is deployed from, or nil.
+	Stored *gitSource
+	Action string // the target of the forms
 }
 
 // deployForm is a form to deploy an app, with what was typed.
@@ -34,13 +36,16 @@ type deployForm struct {
 	Random                  bool
 	Image, Username         string
 	Command                 string
+	URL, Branch, Folder     string
 }
 
 // typed returns what was typed into a form.
 func typed(f url.Values) deployForm {
 	return deployForm{Name: strings.TrimSpace(f.Get("name")), Memory: strings.TrimSpace(f.Get("memory")),
 		Instances: strings.TrimSpace(f.Get("instances")), Random: f.Get("route") == "random",
-		Image: strings.TrimSpace(f.Get("image")), Username: strings.TrimSpace(f.Get("username"))}
+		Image: strings.TrimSpace(f.Get("image")), Username: strings.TrimSpace(f.Get("username")),
+		URL: strings.TrimSpace(f.Get("url")), Branch: strings.TrimSpace(f.Get("branch")),
+		Folder: strings.TrimSpace(f.Get("folder"))}
 }
 
 // sizes checks the numbers of a form, and returns them by their names in the API.
@@ -88,18 +93,23 @@ func newApp(call *page.Caller, space string) (*newData, error) {
 // commands sets the commands of the client that do the same.
 func (d *newData) commands(name string) {
 	d.Files.Command = page.Command("ingot", "push", name, "-p", "FOLDER")
+	d.Git.Command = page.Command("ingot", "deploy-git", name, "URL")
 	d.Image.Command = page.Command("ingot", "push", name, "--docker-image", "IMAGE")
 }
 
 // loadDeploy loads the page to deploy a new version of an app.
-func loadDeploy(d *Data) (*newData, error) {
+func loadDeploy(call *page.Caller, d *Data) (*newData, error) {
 	if !d.MayShell { // a space developer, as for this
 		return nil, fault.New(fault.Forbidden, "Only space developers may deploy apps.")
 	}
 	data := &newData{App: &d.App, Space: d.SpaceGUID, Tabs: d.tabs("deployments"),
 		Action: page.Path + "/apps/" + url.PathEscape(d.App.GUID) + "/deploy"}
 	data.commands(d.App.Name)
-	return data, nil
+	var err error
+	if data.Stored, err = loadGitSource(call, d.App.GUID); data.Stored != nil {
+		data.Git = data.Stored.form(data.Git.Command)
+	}
+	return data, err
 }
 
 // deployPage is GET /console/apps/GUID/deploy.
@@ -120,7 +130,7 @@ func (c *pages) showDeploy(w http.ResponseWriter, r *http.Request, s *page.Sessi
 	} else {
 		var app *Data
 		if app, err = loadName(call, guid); err == nil {
-			data, err = loadDeploy(app)
+			data, err = loadDeploy(call, app)
 			p.Title = "Deploy " + app.App.Name
 			p.Crumbs = append(app.crumbs(), page.Crumb{Name: app.App.Name, Link: page.Path + "/apps/" + url.PathEscape(guid)})
 		}

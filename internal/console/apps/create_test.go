@@ -268,6 +268,61 @@ func TestDeployFormErrors(t *testing.T) {
 	}
 }
 
+// TestDeployFromGit: the forms send a git repository, and a new secret is shown once.
+func TestDeployFromGit(t *testing.T) {
+	t.Parallel()
+	w := newDeployWorld(t)
+	refuse := func(status int, detail string) func(http.ResponseWriter) bool {
+		return func(rw http.ResponseWriter) bool {
+			rw.WriteHeader(status)
+			fmt.Fprintf(rw, `{"errors":[{"detail":%q}]}`, detail)
+			return true
+		}
+	}
+	fields := [][2]string{{"space", "the-space"}, {"name", "shop"}, {"url", "https://git.example.com/a.git"},
+		{"branch", "main"}, {"folder", "web"}, {"username", "bot"}, {"password", "hunter2"}}
+	status, to, text := w.postFields("/console/apps/new/git", fields)
+	if status != 303 || !strings.Contains(to, "/deploying/") {
+		t.Errorf("a new app: %d %s %s", status, to, text)
+	}
+	if status, _, text = w.postFields("/console/apps/new/git", fields[:2]); status != 422 ||
+		!strings.Contains(text, "Type the address of a git repository") {
+		t.Errorf("without an address: %d %s", status, text)
+	}
+	w.API.HandleFunc("GET /v3/apps/the-app/routes", func(rw http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(rw, `{"resources":[]}`)
+	})
+	w.refuse = refuse(422, "has no branch or tag main")
+	if status, _, text = w.postFields("/console/apps/new/git", fields); status != 422 ||
+		!strings.Contains(text, "has no branch or tag main") || !strings.Contains(text, `value="web"`) ||
+		strings.Contains(text, "hunter2") {
+		t.Errorf("refused: %d %s", status, text)
+	}
+	w.refuse = nil
+	const source = `{"url":"https://git.example.com/a.git","branch":"main","has_password":true,"owner":"anna",
+		"commit":"0123456789","subject":"<b>fix</b>","error":"no <host>",
+		"webhook":{"url":"https://api/hook","enabled":true,"secret":%q}}`
+	w.API.HandleFunc("GET /v3/ingot/apps/the-app/git-source", func(rw http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(rw, source, "")
+	})
+	w.API.HandleFunc("POST /v3/ingot/apps/the-app/git-source/secret", func(rw http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(rw, source, "s3cret")
+	})
+	status, _, text = w.postFields("/console/apps/the-app/settings/git/secret", nil)
+	for _, want := range []string{"s3cret", "0123456</code> &lt;b&gt;fix", "no &lt;host&gt;", "https://api/hook"} {
+		if status != 200 || !strings.Contains(text, want) {
+			t.Errorf("a new secret: %d, lacks %s: %s", status, want, text)
+		}
+	}
+	if status, text = w.Get("/console/apps/the-app/settings"); status != 200 || strings.Contains(text, "s3cret") {
+		t.Errorf("the secret is shown twice: %d %s", status, text)
+	}
+	if status, text = w.Get("/console/apps/the-app/deploy"); status != 200 ||
+		!strings.Contains(text, "Deploy the newest commit") {
+		t.Errorf("the page to deploy: %d %s", status, text)
+	}
+}
+
 // TestUploadForgery: a form with files needs the session's token first.
 func TestUploadForgery(t *testing.T) {
 	t.Parallel()
@@ -304,10 +359,14 @@ func TestDeploying(t *testing.T) {
 	state, build, href := "PROCESSING", "STAGING", "http://api/v3/apps/the-app"
 	w.API.HandleFunc("GET /v3/jobs/the-job", func(rw http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(rw, `{"guid":"the-job","state":%q,"created_at":"2026-01-01T00:00:00Z","errors":[{"detail":"no <start> command"}],
-			"warnings":[{"detail":"mind the gap"}],"links":{"app":{"href":%q}}}`, state, href)
+			"warnings":[{"detail":"mind the gap"}],"links":{"app":{"href":%q},"build":{"href":"http://api/v3/builds/b"}}}`, state, href)
 	})
+	// The app has a newer build, of another deployment.
 	w.API.HandleFunc("GET /v3/builds", func(rw http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(rw, `{"resources":[{"guid":"b","state":%q}]}`, build)
+		fmt.Fprint(rw, `{"resources":[{"guid":"newer","state":"FAILED"}]}`)
+	})
+	w.API.HandleFunc("GET /v3/builds/b", func(rw http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(rw, `{"guid":"b","state":%q}`, build)
 	})
 	w.API.HandleFunc("GET /v3/apps/the-app/routes", func(rw http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(rw, `{"resources":[{"guid":"r","url":"shop.example.com","protocol":"http"}]}`)

@@ -3,6 +3,7 @@ package apps
 import (
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,10 +24,13 @@ type job struct {
 	Errors    []detail  `json:"errors"`
 	Warnings  []detail  `json:"warnings"`
 	Links     struct {
-		App struct {
-			Href string `json:"href"`
-		} `json:"app"`
+		App   link `json:"app"`
+		Build link `json:"build"` // missing until it begins
 	} `json:"links"`
+}
+
+type link struct {
+	Href string `json:"href"`
 }
 
 type detail struct {
@@ -79,7 +83,7 @@ func loadDeploying(of string) tabLoader {
 			return nil, fault.New(fault.NotFound, "The app has no such deployment.")
 		}
 		err := page.Together(
-			func() error { return data.loadBuild(call, d.App.GUID) },
+			func() error { return data.loadBuild(call) },
 			func() error { return data.loadLines(call, d) },
 			func() (err error) {
 				data.Routes, err = page.All[route](call, "/v3/apps/"+d.App.GUID+"/routes", url.Values{"per_page": {"10"}})
@@ -94,13 +98,18 @@ func loadDeploying(of string) tabLoader {
 	}
 }
 
-// loadBuild loads the newest build, which the job waits for.
-func (d *deployingData) loadBuild(call *page.Caller, app string) error {
-	builds, err := page.All[cfapi.Build](call, "/v3/builds", url.Values{"app_guids": {app}, "order_by": {"-created_at"},
-		"per_page": {"1"}})
-	if len(builds) > 0 {
-		d.Build = &builds[0]
+// loadBuild loads the build of the deployment: the app may have newer ones.
+func (d *deployingData) loadBuild(call *page.Caller) error {
+	guid := path.Base(d.Links.Build.Href)
+	if d.Links.Build.Href == "" {
+		return nil
 	}
+	var build cfapi.Build
+	err := call.Get(&build, "/v3/builds/"+url.PathEscape(guid), nil)
+	if page.Gone(err) {
+		return nil
+	}
+	d.Build = &build
 	return err
 }
 

@@ -17,6 +17,11 @@ type settingsData struct {
 	Name           string   // as typed
 	Routes         []string // of this app alone, which may be deleted with it
 	Rename, Delete string
+	// Git is the repository that the app is deployed from, or nil; Typed is its form. Secret is a new one of its webhooks.
+	Git    *gitSource
+	Typed  deployForm
+	Secret string
+	Deploy string // the command that deploys from git
 }
 
 // settings is GET /console/apps/GUID/settings.
@@ -34,7 +39,18 @@ func loadSettings(r *http.Request, call *page.Caller, d *Data) (any, error) {
 	if typed, ok := r.PostForm["name"]; ok && len(typed) > 0 {
 		data.Name = typed[0]
 	}
-	routes, err := ownRoutes(call, d.App.GUID)
+	data.Deploy = page.Command("ingot", "deploy-git", name, "URL")
+	var routes []cfapi.Route
+	err := page.Together(
+		func() (err error) { routes, err = ownRoutes(call, d.App.GUID); return err },
+		func() (err error) { data.Git, err = loadGitSource(call, d.App.GUID); return err },
+	)
+	if data.Git != nil {
+		data.Typed = data.Git.form("")
+	}
+	if r.PostForm.Has("url") {
+		data.Typed = typed(r.PostForm)
+	}
 	for _, one := range routes {
 		data.Routes = append(data.Routes, one.URL)
 	}

@@ -21,6 +21,7 @@ import (
 	"ingot/internal/platform/api/source"
 	v2 "ingot/internal/platform/api/v2"
 	"ingot/internal/platform/logs"
+	"ingot/internal/platform/run/gitfetch"
 	"ingot/internal/platform/services"
 )
 
@@ -45,8 +46,10 @@ type Options struct {
 	// git cannot push.
 	Repositories gitpush.Repositories
 	Logs         logs.Store
-	Verifier     *token.Verifier
-	Log          *slog.Logger
+	// Git fetches the repositories that apps are deployed from.
+	Git      *gitfetch.Client
+	Verifier *token.Verifier
+	Log      *slog.Logger
 	// InspectDroplet reads the metadata of an uploaded droplet. A *fault.Error means
 	// that it could not run.
 	InspectDroplet func(ctx context.Context, r io.Reader) (*platform.Droplet, error)
@@ -117,8 +120,12 @@ func (a *API) Routes(m *web.Mux) {
 		Server: server, Blobs: o.Blobs, InspectDroplet: o.InspectDroplet, Scratch: o.Scratch, MaxUpload: o.MaxUpload,
 	}).Routes(g)
 	(&serviceapi.API{Server: server}).Routes(g)
-	made := &source.API{Server: server, Apps: running, Blobs: o.Blobs, Scratch: o.Scratch, MaxUpload: o.MaxUpload}
+	made := &source.API{Server: server, Apps: running, Blobs: o.Blobs, Scratch: o.Scratch, MaxUpload: o.MaxUpload,
+		Git: o.Git}
 	made.Routes(g)
+	if o.Services != nil {
+		o.Services.Pulls(made.Redeploy)
+	}
 	if o.Repositories != nil {
 		(&gitpush.API{
 			Server: server, Source: made, Repositories: o.Repositories, Logs: o.Logs, Scratch: o.Scratch,

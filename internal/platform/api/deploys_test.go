@@ -157,7 +157,7 @@ func TestDeployRefused(t *testing.T) {
 	}
 	create := "POST /v3/ingot/spaces/$space/deploy"
 	w.play([]step{
-		{as: "dev", do: create, body: `{"name":"new"}`, want: 422, has: []string{"one of docker, sample and restage"}},
+		{as: "dev", do: create, body: `{"name":"new"}`, want: 422, has: []string{"one of docker, git, sample, restage and redeploy"}},
 		{as: "dev", do: create, body: `{"name":"new","sample":true,"restage":true}`, want: 422},
 		{as: "dev", do: create, body: `{"name":"new","restage":true}`, want: 422},
 		{as: "dev", do: create, body: `{"name":"new","docker":{"image":""}}`, want: 422},

@@ -32,5 +32,5 @@
 // platform/actions, platform/api/admin, platform/api/apps, platform/api/builds,
 // platform/api/gitpush, platform/api/orgs, platform/api/rest,
 // platform/api/routes, platform/api/services, platform/api/source,
-// platform/api/v2, platform/logs, platform/services.
+// platform/api/v2, platform/logs, platform/run/gitfetch, platform/services.
 package api

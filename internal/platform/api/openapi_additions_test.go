@@ -25,7 +25,7 @@ var additions = []struct {
 	{regexp.MustCompile(` \.(relationships|links|pagination|included)$`),
 		"Cloud Foundry has them where they are not described"},
 	{regexp.MustCompile(`^GET /(v3)? \.links\.\w+$`), "Cloud Foundry has more links"},
-	{regexp.MustCompile(` \.links\.(app|cancel|droplet|space|quota|process_instances|destinations)$`),
+	{regexp.MustCompile(` \.links\.(app|build|cancel|droplet|space|quota|process_instances|destinations)$`),
 		"Cloud Foundry has more links"},
 	{regexp.MustCompile(`/revisions\S* \.(deployable|droplet\.guid)$`),
 		"Cloud Foundry's names of enabled and droplet.data"},

@@ -106,6 +106,8 @@ var attempts = map[string]string{
 	"POST /v3/ingot/apps/{guid}/changes":                              ``, // the form follows the decision
 	"POST /v3/ingot/spaces/{guid}/deploy":                             `{"name":"new","sample":true}`,
 	"POST /v3/ingot/apps/{guid}/deploy":                               `{"sample":true}`,
+	"POST /v3/ingot/apps/{guid}/git-source/secret":                    `{}`,
+	"POST /v3/ingot/git-hooks/{guid}":                                 `{"ref":"refs/heads/main","after":"1111111111111111111111111111111111111111"}`,
 	"POST /v3/ingot/service_instances/{guid}/rotate":                  `{}`,
 	"PATCH /v3/organizations/{guid}":                                  `{"name":"taken"}`,
 	"POST /v3/spaces":                                                 `{"name":"new","relationships":{"organization":{"data":{"guid":"$organizations"}}}}`,

@@ -23,7 +23,7 @@ var apps = define(table[platform.App]{
 	},
 	virtual: map[string]field{"organization_guid": orgOfSpace},
 	visible: inVisibleSpaces,
-	with:    map[string]string{"platform_series": "app_guid"},
+	with:    map[string]string{"platform_series": "app_guid", "platform_git_sources": "app_guid"},
 })
 
 var processes = define(table[platform.Process]{

@@ -22,7 +22,7 @@ const (
 // continues after a restart of the server.
 func (s *Services) Deploy(tx platform.Tx, by actions.Actor, app *platform.App, build *platform.Build,
 	warnings []string) (*platform.Job, error) {
-	return s.insertJob(tx, "app.deploy", "app", app.GUID, &work{Kind: deploy, Actor: by, Build: build.GUID}, warnings...)
+	return s.insertJob(tx, opDeploy, "app", app.GUID, &work{Kind: deploy, Actor: by, Build: build.GUID}, warnings...)
 }
 
 // deployStep looks at the build, or at the instances that run its droplet.
@@ -36,7 +36,7 @@ func (s *Services) deployStep(ctx context.Context, job *platform.Job, w *work) e
 		}
 		if done {
 			finish(mine, platform.JobComplete)
-			return nil
+			return keepBuild(mine, w)
 		}
 		return reschedule(mine, &next, clock.Steady().Add(pause(next.Tries, deployPoll, maxDeployPoll)))
 	})
@@ -46,6 +46,9 @@ func (s *Services) deployStep(ctx context.Context, job *platform.Job, w *work) e
 	}
 	return s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error {
 		finish(mine, platform.JobFailed, s.jobError(ctx, err))
+		if err := keepBuild(mine, w); err != nil {
+			return err
+		}
 		app, gone := tx.Apps().Get(mine.ResourceGUID)
 		if w.Launch == nil || fault.Is(gone, fault.NotFound) {
 			return nil
@@ -83,4 +86,22 @@ func (s *Services) deployed(tx platform.Tx, job *platform.Job, w *work) (bool, e
 	w.Launch, err = s.Platform.Launch(tx, w.Actor, app, build.DropletGUID)
 	w.Begun, w.Tries = clock.Steady(), 0
 	return false, err
+}
+
+// keepBuild keeps the build of a job that is finished.
+func keepBuild(j *platform.Job, w *work) (err error) {
+	j.Payload, err = encodeWork(&work{Kind: deploy, Build: w.Build})
+	return err
+}
+
+// BuildOf returns the guid of the build that a job deploys; empty if it deploys none.
+func BuildOf(j *platform.Job) string {
+	if j.Operation != opDeploy || len(j.Payload) == 0 {
+		return ""
+	}
+	w, err := decodeWork(j)
+	if err != nil {
+		return ""
+	}
+	return w.Build
 }

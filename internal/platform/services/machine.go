@@ -15,6 +15,7 @@ const (
 
 	rotation kind = "rotation" // the request for rotations, which waits for them
 	deploy   kind = "deploy"   // a build that is deployed when it is done
+	pull     kind = "pull"     // a commit that is fetched and built, then deployed
 )
 
 // phase is the progress of an operation.

@@ -70,9 +70,10 @@ type Services struct {
 	part   background.Part
 	kicked chan struct{} // has room for one
 
-	mu      sync.Mutex
-	busy    map[string]string // jobs that this worker runs, with their slots
-	waiting map[string][]chan struct{}
+	mu       sync.Mutex
+	redeploy Redeploy
+	busy     map[string]string // jobs that this worker runs, with their slots
+	waiting  map[string][]chan struct{}
 }
 
 var _ background.Service = (*Services)(nil)
@@ -352,6 +353,8 @@ func (s *Services) step(ctx context.Context, job *platform.Job) error {
 			return s.awaitRotations(ctx, job, w)
 		case w.Kind == deploy:
 			return s.deployStep(ctx, job, w)
+		case w.Kind == pull:
+			return s.pullStep(ctx, job, w)
 		case w.Kind == rotate:
 			return s.rotateStep(ctx, job, w)
 		case w.Kind == revoke:

@@ -83,11 +83,17 @@ func (w *work) waits() bool {
 // waiters is the slot of steps that wait. It is not a guid.
 const waiters = "waiting"
 
+// pullers is the slot of steps that fetch from git servers.
+const pullers = "git"
+
 // slot returns whose limit of concurrent calls counts for the step: that of the broker that it
 // calls. Those that wait have one of their own, so that they never delay calls to brokers.
 func (w *work) slot() string {
 	if w.waits() {
 		return waiters
+	}
+	if w.Kind == pull {
+		return pullers
 	}
 	return w.Broker
 }

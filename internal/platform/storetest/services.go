@@ -14,6 +14,7 @@ func checkServiceFields(k *kit) {
 		"app_guid=AppGUID", "route_guid=RouteGUID", "space_guid=SpaceGUID")
 	checkFields(k, "CredentialRotation", rotations, "instance_guid=InstanceGUID", "binding_guid=BindingGUID",
 		"app_guid=AppGUID", "space_guid=SpaceGUID", "state=State")
+	checkFields(k, "GitSource", gitSources, "app_guid=AppGUID", "space_guid=SpaceGUID")
 }
 
 func checkServiceConflicts(k *kit) {
@@ -32,6 +33,8 @@ func checkServiceConflicts(k *kit) {
 		[]platform.ServiceInstance{{SpaceGUID: "s", Name: "db"}}, []platform.ServiceInstance{{SpaceGUID: "s", Name: "db"}},
 		[]platform.ServiceInstance{{SpaceGUID: "s", Name: "DB"}, {SpaceGUID: "r", Name: "db"}})
 	checkConflicts(k, "ServiceBinding", serviceBindings, []platform.ServiceBinding{{}}, nil, []platform.ServiceBinding{{}})
+	checkConflicts(k, "GitSource", gitSources, []platform.GitSource{{AppGUID: "a"}}, []platform.GitSource{{AppGUID: "a"}},
+		[]platform.GitSource{{AppGUID: "b"}})
 	checkConflicts(k, "CredentialRotation", rotations, []platform.CredentialRotation{{}}, nil,
 		[]platform.CredentialRotation{{}})
 }

@@ -224,4 +224,5 @@ var (
 	serviceBindings  = noun[platform.ServiceBinding]{platform.Tx.ServiceBindings, (*platform.ServiceBinding).Base}
 	rotations        = noun[platform.CredentialRotation]{platform.Tx.CredentialRotations,
 		(*platform.CredentialRotation).Base}
+	gitSources = noun[platform.GitSource]{platform.Tx.GitSources, (*platform.GitSource).Base}
 )

@@ -3,5 +3,5 @@
 // It must not import the store.
 //
 // Imports: base/fault, base/web, platform, platform/api/listing,
-// platform/api/rest.
+// platform/api/rest, platform/services.
 package admin

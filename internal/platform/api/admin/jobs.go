@@ -6,6 +6,7 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/api/rest"
+	"ingot/internal/platform/services"
 )
 
 func (a *API) jobRoutes(g *web.Group) {
@@ -39,6 +40,9 @@ func presentJob(req *rest.Request, j *platform.Job) (any, error) {
 	}
 	if j.ResourceGUID != "" {
 		b.Links[j.ResourceType] = req.Link("/", j.ResourceType, "s/", rest.Escape(j.ResourceGUID))
+	}
+	if build := services.BuildOf(j); build != "" {
+		b.Links["build"] = req.Link("/builds/", rest.Escape(build))
 	}
 	for _, w := range j.Warnings {
 		b.Warnings = append(b.Warnings, jobWarning{w})

@@ -100,21 +100,6 @@ func (p *push) manifest(s *gitpack.Snapshot) (*manifest.Manifest, string, error)
 	return manifest.ParseOne(text, p.name, manifest.Flags{}, rules...)
 }
 
-// bounded fails when more than a limit is written.
-type bounded struct {
-	w     io.Writer
-	left  int64
-	limit int64
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.left -= int64(len(p)); b.left < 0 {
-		return 0, fault.New(fault.TooLarge, "the repository with its history and the app's files are larger than the limit "+
-			"of %d MB: list files that the app does not need in a .cfignore file", b.limit>>20)
-	}
-	return b.w.Write(p)
-}
-
 // zip writes the files of the app to a temporary file, which is removed already.
 func (p *push) zip(s *gitpack.Snapshot, folder string) (*os.File, int64, error) {
 	var patterns []byte
@@ -144,7 +129,7 @@ func (p *push) zipTo(file *os.File, s *gitpack.Snapshot, folder string, rules pu
 	if err := os.Remove(file.Name()); err != nil {
 		return 0, err
 	}
-	out := &bounded{file, p.MaxUpload - p.objects.Used(), p.MaxUpload}
+	out := gitpack.Bounded(file, p.MaxUpload-p.objects.Used(), p.MaxUpload)
 	n, err := s.Zip(out, folder, func(f gitpack.File) bool { return !rules.Exclude(f.Path, f.Mode.IsDir()) })
 	if err != nil {
 		return 0, err

@@ -14,6 +14,7 @@ import (
 	"ingot/internal/platform/api/apps"
 	"ingot/internal/platform/api/builds"
 	"ingot/internal/platform/api/rest"
+	"ingot/internal/platform/run/gitfetch"
 )
 
 // API makes apps from files and images.
@@ -24,15 +25,21 @@ type API struct {
 	Scratch string // the directory for temporary files
 	// MaxUpload limits the bytes of a zip.
 	MaxUpload int64
+	// Git fetches from git servers.
+	Git *gitfetch.Client
+
+	fetches fetches
+	hooks   hookRates
 }
 
 // Routes registers the routes with their authorization decisions. The handlers require the role of a space
 // developer before they read the body.
-func (a *API) Routes(g *web.Group) {
+func (a *API) Routes(api *web.Group) {
 	// More than is accepted is read, because browsers show the answer only after they have sent all.
-	g = g.Within(web.Limits{Body: 4 * a.MaxUpload, Read: time.Hour, Write: time.Hour}).Storing()
+	g := api.Within(web.Limits{Body: 4 * a.MaxUpload, Read: time.Hour, Write: time.Hour}).Storing()
 	g.Handle(http.MethodPost, "/v3/ingot/spaces/{guid}/deploy", rest.Write, a.create)
 	g.Handle(http.MethodPost, "/v3/ingot/apps/{guid}/deploy", rest.Write, a.replace)
+	a.gitRoutes(api)
 }
 
 // order is what to deploy. It is the body of a request, except for a zip: then it is its query.
@@ -49,6 +56,9 @@ type order struct {
 	} `json:"docker"`
 	Sample  bool `json:"sample"`  // deploys the sample
 	Restage bool `json:"restage"` // builds the newest package again
+	// Git is the repository of an app, which is stored; Redeploy deploys the newest commit of the stored one.
+	Git      *gitOrder `json:"git"`
+	Redeploy bool      `json:"redeploy"`
 
 	zip io.Reader
 }
@@ -74,13 +84,13 @@ func read(w http.ResponseWriter, r *http.Request) (*order, error) {
 		return nil, err
 	}
 	sources := 0
-	for _, has := range []bool{o.Docker != nil, o.Sample, o.Restage} {
+	for _, has := range []bool{o.Docker != nil, o.Sample, o.Restage, o.Git != nil, o.Redeploy} {
 		if has {
 			sources++
 		}
 	}
 	if sources != 1 {
-		return nil, fault.Invalid("The request must have one of docker, sample and restage, or be a zip file")
+		return nil, fault.Invalid("The request must have one of docker, git, sample, restage and redeploy, or be a zip file")
 	}
 	err = o.check()
 	return o, err
@@ -117,6 +127,8 @@ func (o *order) check() error {
 		return fault.Invalid("instances must not be negative")
 	case o.Docker != nil && o.Docker.Image == "":
 		return fault.Invalid("The image must be named")
+	case o.Git != nil:
+		return o.Git.source().Check()
 	}
 	return nil
 }
@@ -130,8 +142,8 @@ func (a *API) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if o.Restage {
-		return fault.Invalid("A new app has nothing to restage")
+	if o.Restage || o.Redeploy {
+		return fault.Invalid("A new app has nothing to restage or to deploy again")
 	}
 	return a.run(w, r, &work{API: a, r: r, order: o, space: web.Param(r, "guid")})
 }

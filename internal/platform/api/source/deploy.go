@@ -22,6 +22,8 @@ type work struct {
 	order *order
 	space string
 	app   string // its guid; empty for an app that is to be created
+	// git is the source of the files; nil if they are not from git.
+	git *platform.GitSource
 }
 
 // run deploys an app, and responds with the job that is complete when the app runs.
@@ -44,7 +46,7 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, d *work) error {
 				return nil, err
 			}
 		}
-		build, err := a.Build(req, app, pkg)
+		build, err := d.begin(req, app, pkg)
 		if err != nil {
 			return nil, err
 		}
@@ -61,6 +63,15 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, d *work) error {
 	w.Header().Set("Location", rest.BaseURL(r)+"/v3/jobs/"+rest.Escape(out.job))
 	return web.Answer(w, http.StatusAccepted, map[string]any{"app": rest.RelationData{GUID: out.app},
 		"build": rest.RelationData{GUID: out.build}, "job": rest.RelationData{GUID: out.job}}, nil)
+}
+
+// begin begins the build of a package, and stores the source of its files.
+func (d *work) begin(req *rest.Request, app *platform.App, pkg *platform.Package) (*platform.Build, error) {
+	build, err := d.Build(req, app, pkg)
+	if err == nil && d.git != nil {
+		err = d.Platform.SetGitSource(req.Tx, req.Caller.Actor(), app, d.git)
+	}
+	return build, err
 }
 
 // allowed decides whether the caller may deploy this, before more of the body is read.
@@ -129,6 +140,8 @@ func (d *work) files() (*platform.Package, []string, error) {
 		return nil, nil, nil
 	case d.order.Docker != nil:
 		return d.image()
+	case d.order.Git != nil, d.order.Redeploy:
+		return d.fetched("")
 	case d.order.Sample:
 		b, err := sampleZip()
 		if err != nil {
@@ -179,7 +192,7 @@ func temp(dir string) (*os.File, error) {
 
 // zip applies the manifest in a zip, and makes a package of the app's files in it.
 func (d *work) zip(from io.ReaderAt, size int64) (*platform.Package, []string, error) {
-	f, err := open(from, size)
+	f, err := open(from, size, d.git == nil)
 	if err != nil {
 		return nil, nil, err
 	}

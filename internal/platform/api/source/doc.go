@@ -13,7 +13,8 @@
 //
 // It must not import implementations of the store or of engines.
 //
-// Imports: base/fault, base/pushignore, base/web, platform, platform/api/apps,
-// platform/api/builds, platform/api/rest, platform/manifest, platform/services,
-// platform/storage/archive.
+// Imports: base/fault, base/limit, base/pushignore, base/token, base/web,
+// platform, platform/actions, platform/api/apps, platform/api/builds,
+// platform/api/rest, platform/manifest, platform/run/gitfetch,
+// platform/services, platform/storage/archive, platform/storage/gitpack.
 package source

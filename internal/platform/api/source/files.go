@@ -30,8 +30,8 @@ type entry struct {
 const macFolder = "__MACOSX"
 
 // open reads a zip of a stranger: all of it is checked before something is made of it. A zip of one folder
-// has the app in this folder, as programs that make zips do it.
-func open(from io.ReaderAt, size int64) (*files, error) {
+// has the app in this folder, as programs that make zips do it, if enter is set.
+func open(from io.ReaderAt, size int64, enter bool) (*files, error) {
 	if _, err := archive.CheckZip(from, size, archive.Limits{}); err != nil {
 		return nil, err
 	}
@@ -46,7 +46,9 @@ func open(from io.ReaderAt, size int64) (*files, error) {
 			f.list = append(f.list, entry{one, name})
 		}
 	}
-	f.enter()
+	if enter {
+		f.enter()
+	}
 	return f, nil
 }
 
@@ -149,7 +151,7 @@ func packTo(file *os.File, list []entry, rules pushignore.Rules) (int64, error) 
 		}
 	}
 	if n == 0 {
-		return 0, fault.New(fault.Unprocessable, "The zip file has no files to deploy")
+		return 0, fault.New(fault.Unprocessable, "There are no files to deploy")
 	}
 	if err := w.Close(); err != nil {
 		return 0, err

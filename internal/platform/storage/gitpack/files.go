@@ -104,7 +104,7 @@ func (o *Objects) file(e entry, full string) (f File, err error) {
 	case modeLink:
 		mode = fs.ModeSymlink | 0o777
 	case modeSubmodule:
-		return f, refused("%s is a submodule, which a push does not contain: add its files to the repository, for "+
+		return f, refused("%s is a submodule, whose files are not in the repository: add them, for "+
 			"example with git subtree", quote(full))
 	default:
 		return f, refused("%s has the unknown mode %o", quote(full), e.mode)

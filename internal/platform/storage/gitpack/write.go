@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/zlib"
+
+	"ingot/internal/base/fault"
 )
 
 // keptChain is how many differences follow each other in packs that are written, as in git:
@@ -83,4 +85,22 @@ func (o *Objects) writeWhole(w io.Writer, of *object) error {
 		return err
 	}
 	return z.Close()
+}
+
+// Bounded returns a writer that fails when more than left bytes are written; limit is named in the error.
+func Bounded(w io.Writer, left, limit int64) io.Writer { return &bounded{w, left, limit} }
+
+type bounded struct {
+	w     io.Writer
+	left  int64
+	limit int64
+}
+
+// Write implements io.Writer.
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.left -= int64(len(p)); b.left < 0 {
+		return 0, fault.New(fault.TooLarge, "the repository with its history and the app's files are larger than the limit "+
+			"of %d MB: list files that the app does not need in a .cfignore file", b.limit>>20)
+	}
+	return b.w.Write(p)
 }

@@ -1,0 +1,4 @@
+// Package gitfetchtest serves git repositories with git itself, for tests.
+//
+// Imports: the standard library only.
+package gitfetchtest
