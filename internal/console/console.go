@@ -52,7 +52,7 @@ var chapters = map[string]string{
 	"user.html": "operating#users", "clients.html": "authorization#clients-keys-and-passwords",
 	"client.html": "authorization#clients-keys-and-passwords", "secret.html": "authorization#clients-keys-and-passwords",
 	"system.html": "monitoring#health", "system-history.html": "history#the-platform",
-	"kinds.html": "notifications#send-your-first-mail", "templates.html": "notifications#personal-data",
+	"kinds.html": "notifications#send-your-first-mail", "kind.html": "notifications-workflows", "templates.html": "notifications#personal-data",
 	"template.html": "notifications#personal-data", "send.html": "notifications#sending",
 	"review.html": "notifications#sending", "sends.html": "notifications#sending", "sent.html": "notifications#sending",
 	"message.html": "notifications#delivery", "campaigns.html": "notifications#sending",

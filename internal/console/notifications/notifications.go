@@ -45,15 +45,16 @@ func New(core *page.Console) page.Part {
 	c := pages{core}
 	return page.Part{
 		Pages: map[string]page.Handler{
-			"/notifications":                         c.kinds,
-			"/notifications/templates/new":           c.newTemplate,
-			"/notifications/templates/{template}":    c.template,
-			"/notifications/send":                    c.newSend,
-			"/notifications/sends/{send}":            c.send,
-			"/notifications/messages/{message}":      c.message,
-			"/notifications/mailbox/{number}":        c.mail,
-			"/notifications/mailbox/{number}/html":   c.mailHTML,
-			"/notifications/mailbox/{number}/source": c.mailSource,
+			"/notifications": c.kinds,
+			"/notifications/clients/{client}/kinds/{kind}": c.kind,
+			"/notifications/templates/new":                 c.newTemplate,
+			"/notifications/templates/{template}":          c.template,
+			"/notifications/send":                          c.newSend,
+			"/notifications/sends/{send}":                  c.send,
+			"/notifications/messages/{message}":            c.message,
+			"/notifications/mailbox/{number}":              c.mail,
+			"/notifications/mailbox/{number}/html":         c.mailHTML,
+			"/notifications/mailbox/{number}/source":       c.mailSource,
 		},
 		Screens: map[string]page.Screen{
 			"/notifications/templates": tab("Templates", "templates.html", c.templates),
