@@ -246,7 +246,7 @@ func (c *workflowCheck) other(v any, path, kind string, of ChannelID, after time
 	case reads && channel != Inbox:
 		c.bad(path, "only the inbox knows what was read")
 	case reads && after <= began:
-		c.bad(path, "nobody has had time to read it: give this step a longer delay than that of the inbox")
+		c.bad(path, "it cannot have been read by then: give this step a longer delay than that of the inbox")
 	case after < began:
 		c.bad(path, "this step is due before that of %q", channel)
 	}

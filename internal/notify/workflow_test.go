@@ -9,7 +9,7 @@ import (
 	"ingot/internal/notify"
 )
 
-// TestWorkflowProblems sees that what is wrong with a workflow is said with its place.
+// TestWorkflowProblems sees that what is wrong with a workflow is refused with a path and a reason.
 func TestWorkflowProblems(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat(`{"not":`, 9) + `{"critical":true}` + strings.Repeat("}", 9)
@@ -41,7 +41,7 @@ func TestWorkflowProblems(t *testing.T) {
 		{step(`"if":{"critical":true,"read":"inbox"}`), "at /steps/1/if: must have exactly one of read"},
 		{step(`"if":{"critical":true,"equals":1}`), "operators such as equals"},
 		{step(`"if":{"critical":"yes"}`), "at /steps/1/if/critical: must be true or false"},
-		{step(`"if":{"unread":"inbox"}`), "at /steps/1/if/unread: nobody has had time"},
+		{step(`"if":{"unread":"inbox"}`), "at /steps/1/if/unread: it cannot have been read"},
 		{step(`"after":"1h","if":{"unread":"email"}`), "at /steps/1/if/unread: \"email\" is not the channel of an earlier"},
 		{step(`"after":"1h","if":{"unread":7}`), "at /steps/1/if/unread: must be the channel"},
 		{step(`"after":"1h","if":{"delivered":"chat"}`), "at /steps/1/if/delivered: a chat has one message"},

@@ -31,7 +31,8 @@ var files embed.FS
 
 // Files are the templates of the notification service, and the editor of mail templates.
 var Files = page.Files{FS: files, Functions: template.FuncMap{
-	"to": send.to,
+	"to":       send.to,
+	"happened": event.words,
 	"problems": func(part string, all map[string][]templateProblem) partProblems {
 		return partProblems{part, all[part]}
 	},

@@ -49,8 +49,8 @@ type event struct {
 	Reason  string    `json:"reason"`
 }
 
-// Words says what happened.
-func (e event) Words() string { return strings.ReplaceAll(e.Event, "_", " ") }
+// words says what happened.
+func (e event) words() string { return strings.ReplaceAll(e.Event, "_", " ") }
 
 // timelineOf returns what became of a notification on all channels of its recipient.
 func timelineOf(call *page.Caller, message string) ([]event, error) {

@@ -68,7 +68,8 @@ func (d *Delivery) newLines() []*line {
 	make := func(id notify.ChannelID, c notify.Channel, steps ...func(context.Context, *sorted) error) *line {
 		return &line{id, c, newInFlight(d.o.Workers*d.o.Batch, d.o.Metrics), newSignal(), steps}
 	}
-	lines := []*line{make(notify.Email, d.o.Channel, d.current, d.workflow, d.addresses, d.wanted, d.notSuppressed, d.languages)}
+	lines := []*line{make(notify.Email, d.o.Channel, d.current, d.workflow, d.addresses, d.wanted, d.notSuppressed,
+		d.languages)}
 	for _, more := range []struct {
 		id    notify.ChannelID
 		steps []func(context.Context, *sorted) error

@@ -54,8 +54,8 @@ func (j *journeys) begin(t *testing.T, store *notifydb.Store) {
 	for _, id := range newPeople(j.v.Users).order {
 		all = append(all, notify.Recipient{UserID: id})
 	}
-	testkit.Must(t, store.Extend(ctx, j.reminds, notify.Cursor{}, notify.ChannelsOf(notify.Email, notify.Inbox).Messages(all),
-		notify.Cursor{Audience: 1}, true))
+	both := notify.ChannelsOf(notify.Email, notify.Inbox)
+	testkit.Must(t, store.Extend(ctx, j.reminds, notify.Cursor{}, both.Messages(all), notify.Cursor{Audience: 1}, true))
 	claimed, err := store.Claim(ctx, "reader", 10*j.v.Users, time.Hour, notify.Inbox)
 	testkit.Must(t, err)
 	var outcomes []notify.Outcome

@@ -125,8 +125,8 @@ func (f *handlers) timeline(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return missing(err, "Message", id)
 	}
-	out := timelineBody{SendID: f.Service.IDs().Send(t.Send.Number), KindID: t.Send.KindID, Subject: t.Send.Content.Subject,
-		Workflow: t.Send.Workflow}
+	out := timelineBody{SendID: f.Service.IDs().Send(t.Send.Number), KindID: t.Send.KindID,
+		Subject: t.Send.Content.Subject, Workflow: t.Send.Workflow}
 	for _, e := range t.Events() {
 		shown := eventBody{At: e.At.UTC(), Event: e.Name, Attempt: e.Attempt, Reason: e.Reason}
 		if e.Message != 0 {

@@ -227,7 +227,8 @@ func testTimeline(k *kit) {
 	_, err = s.ChangeNotification(k.ctx, notify.Owner{ClientID: "shop", UserID: "bob"}, in,
 		notify.NotificationChange{Read: &yes})
 	k.must(err)
-	want := "accepted, waiting chat, attempt_failed email, attempt_failed email, delivered email, delivered inbox, read inbox"
+	want := "accepted, waiting chat, attempt_failed email, attempt_failed email, delivered email, delivered inbox, " +
+		"read inbox"
 	names(want, mail)
 	names(want, in)
 	t := value[notify.Timeline](k)(s.Timeline(k.ctx, mail))
