@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Workflow says how the notifications of a kind travel: by which channels, after which delays, under which
@@ -188,9 +189,15 @@ func (c *Condition) operator() string {
 	return "is one of " + strings.Join(all, ", ")
 }
 
+// literal returns a constant as it is shown: terminals show it too, so control characters are replaced.
 func literal(v any) string {
 	if text, ok := v.(string); ok {
-		return fmt.Sprintf("%q", text)
+		return `"` + strings.Map(func(r rune) rune {
+			if unicode.IsControl(r) {
+				return unicode.ReplacementChar
+			}
+			return r
+		}, text) + `"`
 	}
 	return fmt.Sprint(v)
 }

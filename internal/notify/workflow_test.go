@@ -92,6 +92,20 @@ func TestWorkflowNames(t *testing.T) {
 	}
 }
 
+// TestWorkflowDescription sees that constants are shown as they are, except what changes a terminal.
+func TestWorkflowDescription(t *testing.T) {
+	t.Parallel()
+	w, err := notify.ParseWorkflow(json.RawMessage(
+		`{"steps":[{"channel":"email","if":{"data":"x","in":["<b>\"ü\"","\u001b[2J",7,true]}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "email at once, if data x is one of \"<b>\"ü\"\", \"\uFFFD[2J\", 7, true"
+	if got := w.Steps[0].String(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	data, err := notify.DecodeData(json.RawMessage(
