@@ -193,6 +193,9 @@ func (p *planted) plantOthers(t *testing.T) {
 	m.ask(t, http.MethodPut, "/notifications", object{"source_name": payload("source"), "notifications": object{
 		"news": object{"description": payload("kind")}, "tips": object{"description": payload("other kind")},
 	}}).want(t, http.StatusNoContent)
+	m.ask(t, http.MethodPut, "/kinds/tips/workflow", object{"steps": []object{{"channel": "email", "if": object{
+		"data": "x", "equals": payload("workflow")}}}}).want(t, http.StatusOK)
+	p.values["workflow"] = payload("workflow")
 	p.values["source"], p.values["kind"], p.values["other kind"] = payload("source"), payload("kind"),
 		payload("other kind")
 	p.user = m.createUser(t, p.token, "ann", "ann-password")
@@ -283,6 +286,8 @@ func hostilePages(p *planted) []screen {
 		{pattern: "/clients/{id}", params: []string{"hostile-sender"}},
 		{pattern: "/clients/{id}", params: []string{"named"}, plants: []string{"client name"}},
 		{pattern: "/notifications", plants: []string{"kind", "source", "template"}},
+		{pattern: "/notifications/clients/{client}/kinds/{kind}", params: []string{"hostile-sender", "tips"},
+			plants: []string{"workflow"}},
 		{pattern: "/notifications/templates", plants: []string{"template", "campaign template"}},
 		{pattern: "/notifications/templates/new"},
 		{pattern: "/notifications/templates/{template}", params: []string{p.template},

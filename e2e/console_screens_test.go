@@ -135,6 +135,8 @@ func consoleScreens(p *places) []screen {
 		{pattern: "/clients/new", status: forAdmins, shows: "Create"},
 		{pattern: "/clients/{id}", params: []string{"cf"}, status: forAdmins, shows: "refresh_token"},
 		{pattern: "/notifications", status: forAdmins, shows: "News"},
+		{pattern: "/notifications/clients/{client}/kinds/{kind}", params: []string{"screens-sender", "news"},
+			status: forAdmins, shows: "email at once"},
 		{pattern: "/notifications/templates", status: forAdmins, shows: "Default"},
 		{pattern: "/notifications/templates/new", status: forAdmins, shows: "Preview"},
 		{pattern: "/notifications/templates/{template}", params: []string{"default"}, status: forAdmins, shows: "Preview"},

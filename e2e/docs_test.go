@@ -36,12 +36,13 @@ func documented(t *testing.T, s *Server, name string) string {
 	).Replace(script.String())
 }
 
-// TestNotificationsGuide runs the commands of docs/notifications.md.
+// TestNotificationsGuide runs the commands of docs/notifications.md, and those that continue them.
 func TestNotificationsGuide(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{Args: []string{"--demo"}})
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", documented(t, s, "notifications.md"))
+	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c",
+		documented(t, s, "notifications.md")+documented(t, s, "notifications-workflows.md"))
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -56,6 +57,10 @@ func TestNotificationsGuide(t *testing.T) {
 			return strings.Contains(p.call(t, "GET", s.Admin+"/mailbox/messages", "", nil).String(), to)
 		})
 	}
+	contains(t, string(out), `"email after 5s, if not read in the inbox"`, `"event":"waiting","channel":"email"`)
+	testkit.Eventually(t, "what was not read is mailed", func() bool {
+		return strings.Contains(p.call(t, "GET", s.Admin+"/mailbox/messages", "", nil).String(), "Did you see it?")
+	})
 }
 
 // TestDocumentedBlocks runs the blocks of commands that docs/blocks.txt assigns to it, in the order of the list.

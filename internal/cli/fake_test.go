@@ -433,6 +433,23 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 			"name": "plain", "kinds": []any{"disk-full"}, "missing": []any{"fr"}}}}
 	case "GET /notify/kinds/disk-full/channels", "PUT /notify/kinds/disk-full/channels":
 		return 200, object{"channels": []any{"email", "inbox"}}
+	case "GET /notify/kinds/disk-full/workflow":
+		return 200, object{"workflow": object{"steps": []any{object{"channel": "inbox"}, object{"channel": "email",
+			"after": "1h", "if": object{"unread": "inbox"}}}},
+			"description": []any{"inbox at once", "email after 1h, if not read in the inbox"}}
+	case "PUT /notify/kinds/disk-full/workflow":
+		return 200, object{"workflow": object{"steps": []any{object{"channel": "inbox"}}},
+			"description": []any{"inbox at once"}}
+	case "DELETE /notify/kinds/disk-full/workflow":
+		return 204, nil
+	case "GET /notify/messages/message-1/timeline":
+		return 200, object{"send_id": "send-1", "subject": "Disk full", "workflow": nil, "events": []any{
+			object{"at": "2026-11-18T12:00:00Z", "event": "accepted"},
+			object{"at": "2026-11-18T12:00:01Z", "event": "attempt_failed", "channel": "email", "message_id": "message-1",
+				"attempt": 1, "reason": "451 4.7.1 try again later"},
+			object{"at": "2026-11-18T12:01:02Z", "event": "delivered", "channel": "email", "message_id": "message-1",
+				"attempt": 2},
+		}}
 	case "GET /notify/destinations":
 		return 200, object{"destinations": []any{
 			object{"channel": "webhook", "url": "https://app.example.com/…", "updated_at": "2026-11-18T12:00:00Z"},

@@ -15,6 +15,7 @@
 //	      │  ├───▶ unsubscribed                   the user does not want it
 //	      │  ├───▶ undeliverable                  suppressed, no usable address, or expired
 //	      │  ├───▶ canceled                       its send was canceled
+//	      │  ├───▶ skipped                        the kind's workflow says so when it is due
 //	      │  ├───▶ failed                         rejected permanently, or cannot be rendered (parked)
 //	      │  └───▶ retry ──▶ delivered | unsubscribed | undeliverable | canceled | failed
 //	      │          ▲│ rejected temporarily: waits, longer each time, until the last attempt

@@ -29,6 +29,16 @@ type Kind struct {
 	TemplateID string
 	// Channels are set with SetChannels only.
 	Channels Channels
+	// Workflow replaces Channels if it is not nil. It is set with SetWorkflow only.
+	Workflow *Workflow
+}
+
+// Travels returns the channels of the kind's messages.
+func (k *Kind) Travels() Channels {
+	if k.Workflow != nil {
+		return k.Workflow.Channels()
+	}
+	return k.Channels
 }
 
 // Template defines the appearance of a message.

@@ -72,7 +72,9 @@ type Send struct {
 	// else of the client, else the default, chosen at delivery.
 	TemplateID string
 	// Channels are those of the kind when the send was accepted.
-	Channels  Channels
+	Channels Channels
+	// Workflow is that of the kind then, or nil.
+	Workflow  *Workflow
 	Audiences []Audience
 	Content   Content
 	// Data is a JSON object for templates, or nil; Locale is a BCP 47 tag, or "".
@@ -124,12 +126,12 @@ type Cursor struct {
 
 // Counts are a send's messages by status. They stay when messages are purged.
 type Counts struct {
-	Total, Queued, Retry, Delivered, Failed, Undeliverable, Unsubscribed, Canceled int
+	Total, Queued, Retry, Delivered, Failed, Undeliverable, Unsubscribed, Canceled, Skipped int
 }
 
 // Done returns the number of messages whose status is final.
 func (c Counts) Done() int {
-	return c.Delivered + c.Failed + c.Undeliverable + c.Unsubscribed + c.Canceled
+	return c.Delivered + c.Failed + c.Undeliverable + c.Unsubscribed + c.Canceled + c.Skipped
 }
 
 // Status is the delivery status of a message.
@@ -144,12 +146,13 @@ const (
 	Undeliverable Status = "undeliverable"
 	Unsubscribed  Status = "unsubscribed" // v1 shows it as undeliverable, v2 counts it as sent
 	Canceled      Status = "canceled"     // v1 shows it as undeliverable, as v2 counts it
+	Skipped       Status = "skipped"      // by a workflow; v1 shows it as undeliverable
 )
 
 // Final reports whether the status no longer changes by itself.
 func (s Status) Final() bool {
 	switch s {
-	case Delivered, Failed, Undeliverable, Unsubscribed, Canceled:
+	case Delivered, Failed, Undeliverable, Unsubscribed, Canceled, Skipped:
 		return true
 	}
 	return false

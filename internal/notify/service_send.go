@@ -241,7 +241,7 @@ func (s *Service) describe(ctx context.Context, r Request, n *Send) error {
 		return fault.New(fault.Unprocessable, "Insufficient privileges to send notification %s", r.KindID)
 	}
 	n.KindID, n.Critical, n.KindDescription = kind.ID, kind.Critical, or(kind.Description, kind.ID)
-	n.Channels = kind.Channels
+	n.Channels, n.Workflow = kind.Travels(), kind.Workflow
 	return nil
 }
 

@@ -34,6 +34,7 @@ type Store interface {
 	Queue
 	Inboxes
 	Destinations
+	Timelines
 	Upkeep
 }
 
@@ -59,6 +60,8 @@ type Registry interface {
 	AssignTemplate(ctx context.Context, a Association, templateID string) error
 	// SetChannels sets the channels of a kind or campaign type. ErrNotFound when it is missing.
 	SetChannels(ctx context.Context, ref KindRef, c Channels) error
+	// SetWorkflow sets the workflow of a kind, or removes it with nil. ErrNotFound when the kind is missing.
+	SetWorkflow(ctx context.Context, ref KindRef, w *Workflow) error
 	// Schema returns the JSON Schema of the data of a kind; nil if it has none.
 	Schema(ctx context.Context, ref KindRef) (json.RawMessage, error)
 	// SetSchema sets it, or removes it with nil. ErrNotFound when the kind is missing.

@@ -31,7 +31,8 @@ var files embed.FS
 
 // Files are the templates of the notification service, and the editor of mail templates.
 var Files = page.Files{FS: files, Functions: template.FuncMap{
-	"to": send.to,
+	"to":       send.to,
+	"happened": event.words,
 	"problems": func(part string, all map[string][]templateProblem) partProblems {
 		return partProblems{part, all[part]}
 	},
@@ -45,15 +46,16 @@ func New(core *page.Console) page.Part {
 	c := pages{core}
 	return page.Part{
 		Pages: map[string]page.Handler{
-			"/notifications":                         c.kinds,
-			"/notifications/templates/new":           c.newTemplate,
-			"/notifications/templates/{template}":    c.template,
-			"/notifications/send":                    c.newSend,
-			"/notifications/sends/{send}":            c.send,
-			"/notifications/messages/{message}":      c.message,
-			"/notifications/mailbox/{number}":        c.mail,
-			"/notifications/mailbox/{number}/html":   c.mailHTML,
-			"/notifications/mailbox/{number}/source": c.mailSource,
+			"/notifications": c.kinds,
+			"/notifications/clients/{client}/kinds/{kind}": c.kind,
+			"/notifications/templates/new":                 c.newTemplate,
+			"/notifications/templates/{template}":          c.template,
+			"/notifications/send":                          c.newSend,
+			"/notifications/sends/{send}":                  c.send,
+			"/notifications/messages/{message}":            c.message,
+			"/notifications/mailbox/{number}":              c.mail,
+			"/notifications/mailbox/{number}/html":         c.mailHTML,
+			"/notifications/mailbox/{number}/source":       c.mailSource,
 		},
 		Screens: map[string]page.Screen{
 			"/notifications/templates": tab("Templates", "templates.html", c.templates),

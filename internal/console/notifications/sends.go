@@ -34,12 +34,14 @@ type send struct {
 		Undeliverable int `json:"undeliverable"`
 		Unsubscribed  int `json:"unsubscribed"`
 		Canceled      int `json:"canceled"`
+		Skipped       int `json:"skipped"`
 	} `json:"counts"`
 }
 
 // Done is how many messages have a final status.
 func (s send) Done() int {
-	return s.Counts.Delivered + s.Counts.Failed + s.Counts.Undeliverable + s.Counts.Unsubscribed + s.Counts.Canceled
+	c := s.Counts
+	return c.Delivered + c.Failed + c.Undeliverable + c.Unsubscribed + c.Canceled + c.Skipped
 }
 
 // to describes the audiences.
@@ -186,9 +188,10 @@ func (c pages) replay(r *http.Request, s *page.Session, message string) error {
 }
 
 type messagePage struct {
-	Message sentMessage
-	Send    send
-	Command string
+	Message  sentMessage
+	Send     send
+	Timeline []event
+	Command  string
 }
 
 // message is GET /console/notifications/messages/ID.
@@ -221,7 +224,11 @@ func (c pages) loadMessage(r *http.Request, s *page.Session, id string) (*messag
 	if len(answer.Messages) == 0 {
 		return nil, fault.New(fault.NotFound, "There is no such message.")
 	}
-	d := &messagePage{Message: answer.Messages[0], Command: page.Command("ingot", "notifications", "status", id)}
-	err := call.Get(&d.Send, "/sends/"+url.PathEscape(d.Message.SendID), nil)
+	d := &messagePage{Message: answer.Messages[0], Command: page.Command("ingot", "notifications", "timeline", id)}
+	if err := call.Get(&d.Send, "/sends/"+url.PathEscape(d.Message.SendID), nil); err != nil {
+		return nil, err
+	}
+	var err error
+	d.Timeline, err = timelineOf(call, id)
 	return d, err
 }

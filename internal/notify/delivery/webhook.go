@@ -118,9 +118,10 @@ func (c *caller) callbacks(hook notify.Webhook, messages []*notify.Claimed) []no
 
 // wants reports whether a webhook is called for a status. Webhooks that were
 // created before messages could be unsubscribed get them as undeliverable ones.
-// About canceled messages there is no call: who cancels a send is told how many.
+// About canceled messages there is no call, because the answer to the cancellation counts them, and about skipped
+// ones neither: the recipient was reached by another channel, or not meant to be.
 func wants(hook notify.Webhook, s notify.Status) bool {
-	if s == notify.Canceled {
+	if s == notify.Canceled || s == notify.Skipped {
 		return false
 	}
 	return len(hook.Events) == 0 || slices.Contains(hook.Events, s) || s == notify.Unsubscribed &&

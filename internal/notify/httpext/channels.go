@@ -24,7 +24,7 @@ type channelsOf func(r *http.Request) (notify.KindRef, notify.Channels, error)
 func (f *handlers) kind(r *http.Request) (notify.KindRef, notify.Channels, error) {
 	ref := kindOf(r)
 	k, err := f.Store.Kind(r.Context(), ref)
-	return ref, k.Channels, missing(err, "Notification", ref.KindID)
+	return ref, k.Travels(), missing(err, "Notification", ref.KindID)
 }
 
 func (f *handlers) campaignType(r *http.Request) (notify.KindRef, notify.Channels, error) {
@@ -60,6 +60,9 @@ func (f *handlers) setChannels(find channelsOf) web.Handler {
 		}
 		ref, _, err := find(r)
 		if err != nil {
+			return err
+		}
+		if err := f.withoutWorkflow(r, ref); err != nil {
 			return err
 		}
 		if err := f.lacking(r, c); err != nil {

@@ -162,6 +162,7 @@ func Register(g *web.Group, o Options) {
 
 	f.registerChannels(g)
 	f.registerDestinations(g)
+	f.registerWorkflows(g)
 	f.registerInbox(g)
 
 	recipient := web.Own("the sealed token in the path, which only the recipient's mail contains")

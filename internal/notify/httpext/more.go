@@ -133,7 +133,7 @@ func (f *handlers) createWebhook(w http.ResponseWriter, r *http.Request) error {
 		problems = append(problems, `"url" must be an http or https address without a user name`)
 	}
 	for _, e := range body.Events {
-		if !e.Final() || e == notify.Canceled {
+		if !e.Final() || e == notify.Canceled || e == notify.Skipped {
 			problems = append(problems, `"events" may hold "delivered", "failed", "undeliverable" and "unsubscribed"`)
 			break
 		}

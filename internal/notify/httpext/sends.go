@@ -44,6 +44,7 @@ type countsBody struct {
 	Undeliverable int `json:"undeliverable"`
 	Unsubscribed  int `json:"unsubscribed"`
 	Canceled      int `json:"canceled"`
+	Skipped       int `json:"skipped"`
 }
 
 type link struct {
@@ -57,7 +58,7 @@ func (f *handlers) presentSend(s notify.Send) sendBody {
 		Audiences: s.Audiences,
 		Subject:   s.Content.Subject, Received: s.Received,
 		Counts: countsBody{c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable, c.Unsubscribed,
-			c.Canceled},
+			c.Canceled, c.Skipped},
 		Links: map[string]link{"self": {"/sends/" + id}, "messages": {"/messages?send=" + id}},
 	}
 	if !s.SendAt.IsZero() {
@@ -314,10 +315,10 @@ func (f *handlers) messageQuery(r *http.Request, q url.Values) (notify.MessageQu
 	}
 	switch query.Status {
 	case "", notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable, notify.Unsubscribed,
-		notify.Canceled:
+		notify.Canceled, notify.Skipped:
 	default:
 		return query, fault.New(fault.BadQuery,
-			"status must be queued, retry, delivered, failed, undeliverable, unsubscribed or canceled.")
+			"status must be queued, retry, delivered, failed, undeliverable, unsubscribed, canceled or skipped.")
 	}
 	if text := q.Get("parked"); text != "" {
 		if query.Parked, err = strconv.ParseBool(text); err != nil {

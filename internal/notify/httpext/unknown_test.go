@@ -95,6 +95,7 @@ func TestUnknownFields(t *testing.T) {
 		{1, "POST /templates/check", "", `{"colour":"x"}`, 422, "colour", ""},
 		{1, "POST /sends", "", `{"kind_id":"news","recipients":[{"user":"u-1","colour":"x"}]}`, 422, "colour", ""},
 		{1, "POST /webhooks", "", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
+		{1, "PUT /kinds/{kind}/workflow", "/kinds/news/workflow", `{"steps":[{"channel":"email"}],"colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /kinds/{kind}/channels", "/kinds/news/channels", `{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /campaign_types/{type}/channels", "/campaign_types/" + kind.ID + "/channels",
 			`{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
@@ -121,6 +122,7 @@ func TestUnknownFields(t *testing.T) {
 		{2, "POST /templates/check", "", `{"colour":"x"}`, 422, "colour", ""},
 		{2, "POST /sends", "", `{"kind_id":"news","recipients":[{"user":"u-1","colour":"x"}]}`, 422, "colour", ""},
 		{2, "POST /webhooks", "", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
+		{2, "PUT /kinds/{kind}/workflow", "/kinds/news/workflow", `{"steps":[{"channel":"email"}],"colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /kinds/{kind}/channels", "/kinds/news/channels", `{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /campaign_types/{type}/channels", "/campaign_types/" + kind.ID + "/channels",
 			`{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
@@ -144,7 +146,7 @@ func TestUnknownFields(t *testing.T) {
 		}
 		a := w.Expect(tc.version, bearer, method, path, tc.body, tc.status, "")
 		if slices.Contains([]string{"/templates/preview", "/templates/check", "/webhooks", "/sends"}, path) ||
-			strings.Contains(path, "/variants/") || strings.Contains(path, "/channels") ||
+			strings.Contains(path, "/variants/") || strings.Contains(path, "/channels") || strings.Contains(path, "/workflow") ||
 			strings.HasPrefix(path, "/destinations") || strings.HasPrefix(path, "/inbox/") {
 			if !strings.Contains(a.Message(), tc.field) {
 				t.Errorf("v%d %s: %q does not name %s", tc.version, tc.route, a.Message(), tc.field)

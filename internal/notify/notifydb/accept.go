@@ -188,6 +188,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 	}
 	now, due := s.now(), s.steady()
 	shard := s.shard()
+	delayed := false
 	err = s.lock(ctx, func(tx *db.Tx) error {
 		for i, a := range batch {
 			a.replayed, a.original, a.err = false, nil, nil
@@ -199,6 +200,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 		var sends []newSend
 		messages := []newMessage{} // never null in JSON
 		var members []any
+		delayed = false
 		for _, a := range batch {
 			if a.err != nil || a.replayed || a.later() {
 				continue
@@ -221,7 +223,8 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 				a.Number, a.ClientID, a.KindID, db.Nanos(a.Received), a.data,
 				a.Cursor.Audience, a.Cursor.Page, n, tally, db.Nanos(expanded),
 			})
-			messages = appendMessages(messages, a.Number, 0, priority, due, a.Recipients)
+			messages = appendMessages(messages, &a.Send, 0, priority, due, a.Recipients)
+			delayed = delayed || a.Workflow.Delays()
 			if !a.Expanded && len(a.Audiences) > 1 {
 				for _, r := range a.Recipients {
 					members = append(members, a.Number, memberOf(r))
@@ -248,6 +251,9 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 		s.schedule.added(batch)
 		s.held.queued(notify.PrioritySingle, due)
 		s.held.queued(notify.PriorityBulk, due)
+		if delayed {
+			s.held.queued(notify.PriorityRetry, due)
+		}
 	}
 	return err
 }
@@ -331,8 +337,8 @@ func store(tx *db.Tx, shard int, sends []newSend, messages []newMessage) error {
 // These statements of PostgreSQL get their rows as one JSON text: parsing hundreds of placeholders is slower.
 const (
 	intoMessages = `INSERT INTO notify_messages (number, lane, due, updated, audience, user_id, email)
-		SELECT n, l, d, d, a, u, e FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON))
-		AS v (n BIGINT, l INTEGER, d BIGINT, a INTEGER, u TEXT, e TEXT)`
+		SELECT n, l, d, w, a, u, e FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON))
+		AS v (n BIGINT, l INTEGER, d BIGINT, w BIGINT, a INTEGER, u TEXT, e TEXT)`
 	storeGroup = `WITH sends AS (INSERT INTO notify_sends (` + newSendColumns + `, lease_owner, lease_until)
 		SELECT n, c, k, r, d, a, p, x, t, e, '', 0 FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON))
 		AS v (n BIGINT, c TEXT, k TEXT, r BIGINT, d TEXT, a INTEGER, p TEXT, x INTEGER, t BOOLEAN, e BIGINT)
@@ -344,16 +350,23 @@ type newMessage struct {
 	Number   int64  `json:"n"`
 	Lane     int    `json:"l"`
 	Due      int64  `json:"d"`
+	Updated  int64  `json:"w"`
 	Audience int    `json:"a"`
 	User     string `json:"u"`
 	Email    string `json:"e"`
 }
 
-func appendMessages(list []newMessage, send int64, index int, priority notify.Priority, due time.Time,
+// appendMessages adds messages of a send. Those that its workflow delays are in the queue of retries, where due times
+// lie ahead.
+func appendMessages(list []newMessage, send *notify.Send, index int, priority notify.Priority, now time.Time,
 	recipients []notify.Recipient) []newMessage {
 	list = slices.Grow(list, len(recipients))
 	for i, r := range recipients {
-		list = append(list, newMessage{notify.MessageNumber(send, index+i), laneOf(r.Channel, priority), db.Nanos(due),
+		lane, due := laneOf(r.Channel, priority), now
+		if delay := send.Workflow.Delay(r.Channel); delay > 0 {
+			lane, due = laneOf(r.Channel, notify.PriorityRetry), now.Add(delay)
+		}
+		list = append(list, newMessage{notify.MessageNumber(send.Number, index+i), lane, db.Nanos(due), db.Nanos(now),
 			r.Audience, r.UserID, r.Email})
 	}
 	return list
@@ -374,7 +387,7 @@ func storeMessages(tx *db.Tx, list []newMessage) error {
 	}
 	args := make([]any, 0, 7*len(list))
 	for _, m := range list {
-		args = append(args, m.Number, m.Lane, m.Due, m.Due, m.Audience, m.User, m.Email)
+		args = append(args, m.Number, m.Lane, m.Due, m.Updated, m.Audience, m.User, m.Email)
 	}
 	return newMessages.all(tx, args)
 }

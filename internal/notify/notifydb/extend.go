@@ -88,7 +88,7 @@ func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more
 		if expanded && row.next+len(fresh) <= notify.SingleLimit {
 			priority = notify.PrioritySingle
 		}
-		if err := storeMessages(tx, appendMessages(nil, row.Number, row.next, priority, due, fresh)); err != nil {
+		if err := storeMessages(tx, appendMessages(nil, &row.Send, row.next, priority, due, fresh)); err != nil {
 			return err
 		}
 		return extend(tx, &row, fresh, to, expanded, now, shard)
@@ -98,6 +98,9 @@ func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more
 		return err
 	}
 	s.held.queued(priority, due)
+	if row.Workflow.Delays() {
+		s.held.queued(notify.PriorityRetry, due)
+	}
 	if !expanded {
 		known.add(row.next, fresh)
 		s.filters.put(send, known)

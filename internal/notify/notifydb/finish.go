@@ -136,6 +136,9 @@ func (s *Store) finish(tx *db.Tx, f *finish, outcomes []notify.Outcome, numbers 
 	if err := storeChanges(tx, changes); err != nil {
 		return err
 	}
+	if err := storeAttempts(tx, changes); err != nil {
+		return err
+	}
 	f.receipts = s.seen.missing(f.receipts)
 	if err := storeReceipts(tx, f.receipts); err != nil {
 		return err
@@ -183,7 +186,7 @@ func (f *finish) apply(m *notify.Message, o notify.Outcome) change {
 	if m.Email == "" {
 		m.Email = o.Email
 	}
-	return change{*m, status}
+	return change{*m, status, o.Attempted}
 }
 
 // storeCounts updates the counters of large sends; small ones are counted on
@@ -234,7 +237,8 @@ func (s *Store) changeLeases(tx *db.Tx, f *finish, outcomes []notify.Outcome) er
 // change is a changed message.
 type change struct {
 	notify.Message
-	status int
+	status    int
+	attempted bool
 }
 
 // changedRows updates many messages at once, for SQLite: a statement for each took an eighth of the processor

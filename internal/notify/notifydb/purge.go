@@ -138,8 +138,13 @@ func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, from, to int
 		if err != nil {
 			return err
 		}
+		if len(all) == 0 {
+			return nil
+		}
+		numbers := make([]int64, len(all))
 		counts := map[int64]*tallied{}
-		for _, g := range all {
+		for i, g := range all {
+			numbers[i] = g.number
 			t := counts[notify.SendOf(g.number)]
 			if t == nil {
 				t = &tallied{}
@@ -159,7 +164,9 @@ func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, from, to int
 				return err
 			}
 		}
-		return nil
+		_, err = tx.Exec("DELETE FROM notify_attempts WHERE "+numbersIn(tx.Dialect(), "number"),
+			numberList(tx.Dialect(), numbers))
+		return err
 	})
 	return len(all), err
 }

@@ -169,6 +169,7 @@ func (s *Store) Activate(ctx context.Context, limit int) (int, time.Time, error)
 		return 0, time.Time{}, err
 	}
 	s.held.queued(notify.PriorityBulk, due)
+	s.held.queued(notify.PriorityRetry, due) // what workflows delay
 	return started, momentOf(s.schedule.tell(next, began)), nil
 }
 
@@ -221,7 +222,7 @@ func activate(tx *db.Tx, now int64, due time.Time, limit, shard int) (int, error
 			to := distinct(r.Channels.Messages(recipientsOf(r, members)))
 			send.Audience, send.Next, send.Tally, send.Expanded = len(r.Audiences), len(to), false, now
 			// A large schedule that is due at once does not delay single messages.
-			messages = appendMessages(messages, r.Number, 0, notify.PriorityBulk, due, to)
+			messages = appendMessages(messages, &r.Send, 0, notify.PriorityBulk, due, to)
 		}
 		sends = append(sends, send)
 	}

@@ -28,6 +28,7 @@ type sendData struct {
 	Data              json.RawMessage   `json:"data,omitempty"`
 	Locale            string            `json:"locale,omitempty"`
 	Channels          notify.Channels   `json:"channels,omitempty"`
+	Workflow          *notify.Workflow  `json:"workflow,omitempty"`
 	SendAt            int64             `json:"at,omitempty"`
 	ExpiresAt         int64             `json:"until,omitempty"`
 }
@@ -47,8 +48,8 @@ func encodeSend(s *notify.Send) (string, error) {
 	}
 	out, err := json.Marshal(sendData{
 		s.SenderID, s.CampaignTypeID, s.Critical, s.KindDescription, s.SourceDescription, s.TemplateID,
-		s.Audiences, s.Content, s.RequestID, s.Trace, s.Data, s.Locale, s.Channels, db.Nanos(s.SendAt),
-		db.Nanos(s.ExpiresAt),
+		s.Audiences, s.Content, s.RequestID, s.Trace, s.Data, s.Locale, s.Channels, s.Workflow,
+		db.Nanos(s.SendAt), db.Nanos(s.ExpiresAt),
 	})
 	return string(out), err
 }
@@ -80,7 +81,7 @@ func (r *sendRow) set(d *sendData) {
 	r.SenderID, r.CampaignTypeID, r.Critical = d.SenderID, d.CampaignTypeID, d.Critical
 	r.KindDescription, r.SourceDescription, r.TemplateID = d.KindDescription, d.SourceDescription, d.TemplateID
 	r.Audiences, r.Content, r.RequestID, r.Trace = d.Audiences, d.Content, d.RequestID, d.Trace
-	r.Channels = d.Channels
+	r.Channels, r.Workflow = d.Channels, d.Workflow
 	r.Data, r.Locale, r.SendAt, r.ExpiresAt = d.Data, d.Locale, db.Time(d.SendAt), db.Time(d.ExpiresAt)
 }
 
@@ -173,9 +174,10 @@ func count(tx *db.Tx, r *sendRow) error {
 	c := &r.Counts
 	err := tx.QueryRow(`SELECT COALESCE(SUM(total), 0), COALESCE(SUM(queued), 0), COALESCE(SUM(retry), 0), COALESCE(SUM(delivered), 0),
 			COALESCE(SUM(failed), 0), COALESCE(SUM(undeliverable), 0), COALESCE(SUM(unsubscribed), 0), COALESCE(SUM(canceled), 0),
-			COALESCE(MAX(latest), 0)
+			COALESCE(SUM(skipped), 0), COALESCE(MAX(latest), 0)
 			FROM notify_counts WHERE send = ?`, r.Number).
-		Scan(&c.Total, &c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable, &c.Unsubscribed, &c.Canceled, &latest)
+		Scan(&c.Total, &c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable, &c.Unsubscribed, &c.Canceled,
+			&c.Skipped, &latest)
 	if err != nil {
 		return err
 	}
@@ -206,7 +208,7 @@ func count(tx *db.Tx, r *sendRow) error {
 
 // statuses are indexed by their number in the database.
 var statuses = [...]notify.Status{notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable,
-	notify.Unsubscribed, notify.Canceled}
+	notify.Unsubscribed, notify.Canceled, notify.Skipped}
 
 func statusNumber(s notify.Status) (int, bool) {
 	for i, known := range statuses {
@@ -220,11 +222,11 @@ func statusNumber(s notify.Status) (int, bool) {
 // counter returns the counter of a status.
 func counter(c *notify.Counts, status int) *int {
 	return [...]*int{&c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable, &c.Unsubscribed,
-		&c.Canceled}[status]
+		&c.Canceled, &c.Skipped}[status]
 }
 
 const countColumns = "send, shard, total, queued, retry, delivered, failed, undeliverable, unsubscribed, canceled, " +
-	"latest"
+	"skipped, latest"
 
 // addCounts adds to the counters of a send.
 func addCounts(tx *db.Tx, send int64, shard int, c notify.Counts, latest int64) error {
@@ -233,10 +235,10 @@ func addCounts(tx *db.Tx, send int64, shard int, c notify.Counts, latest int64) 
 			retry = notify_counts.retry + excluded.retry, delivered = notify_counts.delivered + excluded.delivered,
 			failed = notify_counts.failed + excluded.failed, undeliverable = notify_counts.undeliverable + excluded.undeliverable,
 			unsubscribed = notify_counts.unsubscribed + excluded.unsubscribed,
-			canceled = notify_counts.canceled + excluded.canceled,
+			canceled = notify_counts.canceled + excluded.canceled, skipped = notify_counts.skipped + excluded.skipped,
 			latest = CASE WHEN excluded.latest > notify_counts.latest THEN excluded.latest ELSE notify_counts.latest END`,
 		send, shard, c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable, c.Unsubscribed, c.Canceled,
-		latest)
+		c.Skipped, latest)
 	return err
 }
 

@@ -112,6 +112,11 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"Origins", testOrigins},
 		{"Destinations", testDestinations},
 		{"ChatOnce", testChatOnce},
+
+		{"Workflow", testWorkflow},
+		{"WorkflowDelays", testWorkflowDelays},
+		{"Progress", testProgress},
+		{"Timeline", testTimeline},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()
