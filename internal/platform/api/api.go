@@ -45,8 +45,10 @@ type Options struct {
 	// git cannot push.
 	Repositories gitpush.Repositories
 	Logs         logs.Store
-	Verifier     *token.Verifier
-	Log          *slog.Logger
+	// Claim reserves a name on all servers; nil means that there is only one. See gitpush.API.
+	Claim    func(ctx context.Context, name string) (release func(), ok bool, err error)
+	Verifier *token.Verifier
+	Log      *slog.Logger
 	// InspectDroplet reads the metadata of an uploaded droplet. A *fault.Error means
 	// that it could not run.
 	InspectDroplet func(ctx context.Context, r io.Reader) (*platform.Droplet, error)
@@ -122,7 +124,7 @@ func (a *API) Routes(m *web.Mux) {
 	if o.Repositories != nil {
 		(&gitpush.API{
 			Server: server, Source: made, Repositories: o.Repositories, Logs: o.Logs, Scratch: o.Scratch,
-			MaxUpload: o.MaxUpload,
+			MaxUpload: o.MaxUpload, Claim: o.Claim,
 		}).Routes(m.Group("git", web.FormatGit, o.Verifier).Limited(o.Limiter))
 	}
 

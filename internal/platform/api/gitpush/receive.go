@@ -128,26 +128,53 @@ func (p *push) run(body io.Reader) {
 			"a shallow clone cannot be pushed, because it has only a part of the history: run git fetch --unshallow first"))
 		return
 	}
-	kept, err := p.repository(p.r.Context(), p.guid())
+	leave, err := p.enter()
 	if err != nil {
 		p.refuse(err)
 		return
 	}
-	defer kept.Close()
-	p.kept = kept
+	defer leave()
+	if err := p.open(); err != nil {
+		p.refuse(err)
+		return
+	}
+	defer p.kept.Close()
 	c := p.choose()
 	if c == nil {
 		return
 	}
-	leave, err := p.slots.enter(rest.CallerOf(p.r).GUID, p.org.GUID, p.space.GUID+"/"+p.name)
-	if err == nil {
-		defer leave()
-		err = background.Do("git push", func() error { return p.deploy(c, body) })
-	}
-	if err != nil {
-		_, _ = io.Copy(io.Discard, body)
+	if err := background.Do("git push", func() error { return p.deploy(c, body) }); err != nil {
 		c.refused = p.explain(err)
 	}
+}
+
+// enter reserves a slot on this server, and the app on all servers.
+func (p *push) enter() (leave func(), err error) {
+	app := p.space.GUID + "/" + p.name
+	free, err := p.slots.enter(rest.CallerOf(p.r).GUID, p.org.GUID, app)
+	if err != nil || p.Claim == nil {
+		return free, err
+	}
+	release, ok, err := p.Claim(p.r.Context(), "git push "+app)
+	if err == nil && !ok {
+		err = errInProgress
+	}
+	if err != nil {
+		free()
+		return nil, err
+	}
+	return func() {
+		release()
+		free()
+	}, nil
+}
+
+// open looks up the app and its repository, which an earlier push may have changed since this one began.
+func (p *push) open() (err error) {
+	if p.target, err = p.mayPush(p.r); err == nil {
+		p.kept, err = p.repository(p.r.Context(), p.guid())
+	}
+	return err
 }
 
 // refuse refuses everything for the same reason.
