@@ -39,6 +39,8 @@ type push struct {
 	r        *http.Request // with a context that outlives the client
 	commands []*command
 	shallow  bool // the client has only a part of the history
+	// streamed: the body has no end, and the pack has to be followed to its own.
+	streamed bool
 	kept     *stored
 	objects  *gitpack.Objects
 	terminal *terminal
@@ -53,7 +55,7 @@ func (a *API) receive(w http.ResponseWriter, r *http.Request) error {
 	if r.Header.Get("Content-Encoding") != "" {
 		return fault.New(fault.UnsupportedMedia, "The data of a push cannot be compressed as a whole")
 	}
-	p := &push{API: a, target: t}
+	p := &push{API: a, target: t, streamed: isStream(r.Context())}
 	capabilities, err := p.readCommands(r.Body)
 	if err != nil {
 		return err
@@ -121,8 +123,12 @@ func (p *push) report() []byte {
 
 // run does the push, and sets why references are refused.
 func (p *push) run(body io.Reader) {
-	// git shows the answer only after it has sent everything.
-	defer func() { _, _ = io.Copy(io.Discard, body) }()
+	if p.streamed {
+		body = gitpack.Stream(body, gitpack.Limits{Bytes: p.MaxUpload})
+	} else {
+		// git shows the answer only after it has sent everything.
+		defer func() { _, _ = io.Copy(io.Discard, body) }()
+	}
 	if p.shallow {
 		p.refuse(fault.New(fault.Unprocessable,
 			"a shallow clone cannot be pushed, because it has only a part of the history: run git fetch --unshallow first"))
