@@ -31,14 +31,8 @@ func (g *gitFolder) overSSH(t *testing.T, s *site, code string) (over *gitFolder
 // TestGitPushOverSSH deploys with the real git and ssh.
 func TestGitPushOverSSH(t *testing.T) {
 	t.Parallel()
-	s := startApps(t, options{Engine: "process"})
-	client := s.tools(t)[0]
-	client.ok(t, "target", "-o", "demo", "-s", "dev")
-	executable, err := os.ReadFile(filepath.Join(probe(t), "probe"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain := newGitFolder(t, client)
+	s, plain, executable := newGitSite(t)
+	client := plain.tool
 	g, remote := plain.overSSH(t, s, program(t)+" ssh-code")
 	remote += "/demo/dev/pushed"
 	version := func(want string) {
@@ -47,7 +41,7 @@ func TestGitPushOverSSH(t *testing.T) {
 			func() bool { return s.environment(t, "pushed")["VERSION"] == want })
 	}
 	g.git(t, "remote", "add", "ingot", remote)
-	g.commit(t, map[string]string{"probe": string(executable), "run.sh": "VERSION=1 exec ./probe\n",
+	g.commit(t, map[string]string{"probe": executable, "run.sh": "VERSION=1 exec ./probe\n",
 		"manifest.yml": gitManifest})
 	contains(t, g.git(t, "push", "ingot", "main"), "remote: Building...", "remote: pushed is running.",
 		"remote: http://pushed.apps.localhost:", "main -> main")

@@ -31,6 +31,19 @@ func newGitFolder(t testing.TB, c *tool) *gitFolder {
 	return g
 }
 
+// newGitSite returns a server, a repository of a user of it, and the program of an app.
+func newGitSite(t *testing.T) (s *site, g *gitFolder, program string) {
+	t.Helper()
+	s = startApps(t, options{Engine: "process"})
+	client := s.tools(t)[0]
+	client.ok(t, "target", "-o", "demo", "-s", "dev")
+	text, err := os.ReadFile(filepath.Join(probe(t), "probe"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, newGitFolder(t, client), string(text)
+}
+
 // try runs git, with our client as the helper for credentials, and returns its output and exit code.
 func (g *gitFolder) try(t testing.TB, args ...string) (string, int) {
 	t.Helper()
@@ -106,21 +119,15 @@ const gitManifest = `applications:
 // TestGitPush deploys with the real git.
 func TestGitPush(t *testing.T) {
 	t.Parallel()
-	s := startApps(t, options{Engine: "process"})
-	client := s.tools(t)[0]
-	client.ok(t, "target", "-o", "demo", "-s", "dev")
-	program, err := os.ReadFile(filepath.Join(probe(t), "probe"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := newGitFolder(t, client)
+	s, g, executable := newGitSite(t)
+	client := g.tool
 	version := func(want string) {
 		t.Helper()
 		testkit.Eventually(t, "version "+want+" answers",
 			func() bool { return s.environment(t, "pushed")["VERSION"] == want })
 	}
 	g.git(t, "remote", "add", "ingot", s.API+"/git/demo/dev/pushed")
-	g.commit(t, map[string]string{"probe": string(program), "run.sh": "VERSION=1 exec ./probe\n",
+	g.commit(t, map[string]string{"probe": executable, "run.sh": "VERSION=1 exec ./probe\n",
 		"manifest.yml": gitManifest, ".cfignore": "notes\n", "notes/a": "not part of the app"})
 	address := strings.Replace(s.API, "://", "://pushed.apps.localhost:", 1)
 	address = address[:strings.Index(address, "localhost:")+len("localhost")] + s.API[strings.LastIndex(s.API, ":"):]
@@ -299,15 +306,9 @@ func (o *watchedOutput) String() string {
 // TestGitPushKilled kills the server in the middle of pushes.
 func TestGitPushKilled(t *testing.T) {
 	t.Parallel()
-	s := startApps(t, options{Engine: "process"})
-	client := s.tools(t)[0]
-	client.ok(t, "target", "-o", "demo", "-s", "dev")
-	executable, err := os.ReadFile(filepath.Join(probe(t), "probe"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := newGitFolder(t, client)
-	g.commit(t, map[string]string{"probe": string(executable), "run.sh": "VERSION=0 exec ./probe\n",
+	s, g, executable := newGitSite(t)
+	client := g.tool
+	g.commit(t, map[string]string{"probe": executable, "run.sh": "VERSION=0 exec ./probe\n",
 		"manifest.yml": gitManifest})
 	remote := func() string { return s.API + "/git/demo/dev/pushed" }
 	g.git(t, "push", remote(), "main")
