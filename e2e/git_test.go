@@ -9,7 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"ingot/internal/base/testkit"
@@ -19,13 +21,27 @@ import (
 type gitFolder struct {
 	*tool
 	dir string
+	env []string // of git
 }
 
 func newGitFolder(t testing.TB, c *tool) *gitFolder {
 	t.Helper()
-	g := &gitFolder{c, t.TempDir()}
+	g := &gitFolder{tool: c, dir: t.TempDir()}
 	g.git(t, "init", "-q", "-b", "main")
 	return g
+}
+
+// newGitSite returns a server, a repository of a user of it, and the program of an app.
+func newGitSite(t *testing.T) (s *site, g *gitFolder, program string) {
+	t.Helper()
+	s = startApps(t, options{Engine: "process"})
+	client := s.tools(t)[0]
+	client.ok(t, "target", "-o", "demo", "-s", "dev")
+	text, err := os.ReadFile(filepath.Join(probe(t), "probe"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, newGitFolder(t, client), string(text)
 }
 
 // try runs git, with our client as the helper for credentials, and returns its output and exit code.
@@ -33,12 +49,7 @@ func (g *gitFolder) try(t testing.TB, args ...string) (string, int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
-	helper := []string{"-c", "credential.helper=", "-c", "credential.helper=!" + program(t) + " git-credential"}
-	cmd := exec.CommandContext(ctx, "git", append(helper, args...)...)
-	cmd.Dir = g.dir
-	cmd.Env = slices.Concat(g.cmd(ctx).Env, []string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
-		"GIT_TERMINAL_PROMPT=0", "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=A",
-		"GIT_COMMITTER_EMAIL=a@b"})
+	cmd := g.command(ctx, t, args...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
@@ -47,6 +58,17 @@ func (g *gitFolder) try(t testing.TB, args ...string) (string, int) {
 		t.Fatalf("git %q: %v\n%s", args, err, &out)
 	}
 	return out.String(), cmd.ProcessState.ExitCode()
+}
+
+func (g *gitFolder) command(ctx context.Context, t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	helper := []string{"-c", "credential.helper=", "-c", "credential.helper=!" + program(t) + " git-credential"}
+	cmd := exec.CommandContext(ctx, "git", append(helper, args...)...)
+	cmd.Dir = g.dir
+	cmd.Env = slices.Concat(g.cmd(ctx).Env, []string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+		"GIT_TERMINAL_PROMPT=0", "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=A",
+		"GIT_COMMITTER_EMAIL=a@b"}, g.env)
+	return cmd
 }
 
 func (g *gitFolder) git(t testing.TB, args ...string) string {
@@ -97,21 +119,15 @@ const gitManifest = `applications:
 // TestGitPush deploys with the real git.
 func TestGitPush(t *testing.T) {
 	t.Parallel()
-	s := startApps(t, options{Engine: "process"})
-	client := s.tools(t)[0]
-	client.ok(t, "target", "-o", "demo", "-s", "dev")
-	program, err := os.ReadFile(filepath.Join(probe(t), "probe"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := newGitFolder(t, client)
+	s, g, executable := newGitSite(t)
+	client := g.tool
 	version := func(want string) {
 		t.Helper()
 		testkit.Eventually(t, "version "+want+" answers",
 			func() bool { return s.environment(t, "pushed")["VERSION"] == want })
 	}
 	g.git(t, "remote", "add", "ingot", s.API+"/git/demo/dev/pushed")
-	g.commit(t, map[string]string{"probe": string(program), "run.sh": "VERSION=1 exec ./probe\n",
+	g.commit(t, map[string]string{"probe": executable, "run.sh": "VERSION=1 exec ./probe\n",
 		"manifest.yml": gitManifest, ".cfignore": "notes\n", "notes/a": "not part of the app"})
 	address := strings.Replace(s.API, "://", "://pushed.apps.localhost:", 1)
 	address = address[:strings.Index(address, "localhost:")+len("localhost")] + s.API[strings.LastIndex(s.API, ":"):]
@@ -126,7 +142,7 @@ func TestGitPush(t *testing.T) {
 	// A clone is what was pushed, also of a server that was killed.
 	s.Kill9(t)
 	s.Restart(t)
-	clone := &gitFolder{client, t.TempDir()}
+	clone := &gitFolder{tool: client, dir: t.TempDir()}
 	clone.git(t, "clone", "-q", s.API+"/git/demo/dev/pushed", ".")
 	if ours, theirs := g.git(t, "rev-parse", "ingot/main"), clone.git(t, "rev-parse", "HEAD"); ours != theirs {
 		t.Errorf("the clone has the commit %s, want %s", theirs, ours)
@@ -183,7 +199,7 @@ func gitRefusals(t *testing.T, s *site, g *gitFolder, version func(string)) {
 	g.refused(t, []string{"does not exist, or you have no access"}, "push", s.API+"/git/demo/none/pushed", "other:main")
 	g.refused(t, []string{"does not exist, or you have no access"}, "clone", s.API+"/git/demo/dev/none")
 
-	shallow := &gitFolder{g.tool, t.TempDir()}
+	shallow := &gitFolder{tool: g.tool, dir: t.TempDir()}
 	shallow.git(t, "clone", "-q", "--depth", "1", "file://"+g.dir, ".")
 	shallow.refused(t, []string{"shallow clone cannot be pushed"}, "push", s.API+"/git/demo/dev/shallow", "HEAD:main")
 
@@ -219,7 +235,7 @@ func gitStrangers(t *testing.T, s *site, g *gitFolder) {
 func gitTwice(t *testing.T, s *site, g *gitFolder) {
 	t.Helper()
 	g.commit(t, map[string]string{"run.sh": "VERSION=4 exec ./probe\n"})
-	other := &gitFolder{g.tool, t.TempDir()}
+	other := &gitFolder{tool: g.tool, dir: t.TempDir()}
 	other.git(t, "clone", "-q", g.dir, ".")
 	results := make(chan string, 2)
 	for _, folder := range []*gitFolder{g, other} {
@@ -241,4 +257,76 @@ func gitTwice(t *testing.T, s *site, g *gitFolder) {
 		t.Errorf("two pushes: %s\n%s", first, second)
 	}
 	g.git(t, "fetch", "-q", "ingot")
+}
+
+// interrupted begins a push, and kills the server when git has shown a text.
+func (g *gitFolder) interrupted(t *testing.T, s *site, at string, args ...string) {
+	t.Helper()
+	out := &watchedOutput{wanted: at, seen: make(chan struct{})}
+	done := make(chan error, 1)
+	cmd := g.command(t.Context(), t, args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	go func() { done <- cmd.Run() }()
+	select {
+	case <-out.seen:
+	case err := <-done:
+		t.Fatalf("git %q ended before it showed %q: %v\n%s", args, at, err, out)
+	}
+	s.Kill9(t)
+	if err := <-done; err == nil {
+		t.Errorf("git %q succeeds although the server was killed", args)
+	}
+}
+
+// watchedOutput is output in which a text is awaited.
+type watchedOutput struct {
+	mu     sync.Mutex
+	text   bytes.Buffer
+	wanted string
+	seen   chan struct{} // closed when it has come
+	once   sync.Once
+}
+
+func (o *watchedOutput) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.Write(p)
+	if strings.Contains(o.text.String(), o.wanted) {
+		o.once.Do(func() { close(o.seen) })
+	}
+	return len(p), nil
+}
+
+func (o *watchedOutput) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// TestGitPushKilled kills the server in the middle of pushes.
+func TestGitPushKilled(t *testing.T) {
+	t.Parallel()
+	s, g, executable := newGitSite(t)
+	client := g.tool
+	g.commit(t, map[string]string{"probe": executable, "run.sh": "VERSION=0 exec ./probe\n",
+		"manifest.yml": gitManifest})
+	remote := func() string { return s.API + "/git/demo/dev/pushed" }
+	g.git(t, "push", remote(), "main")
+	for i, at := range []string{"Deploying ", "Applying the manifest...", "Building...", "Starting pushed..."} {
+		deployed := strings.TrimSpace(g.git(t, "rev-parse", "HEAD"))
+		g.commit(t, map[string]string{"run.sh": "sleep 2; VERSION=" + strconv.Itoa(i+1) + " exec ./probe\n"})
+		g.interrupted(t, s, at, "push", remote(), "main")
+		s.Restart(t)
+		// What was accepted is still there, whole.
+		clone := &gitFolder{tool: client, dir: t.TempDir()}
+		clone.git(t, "clone", "-q", remote(), ".")
+		clone.git(t, "fsck", "--strict")
+		if now := strings.TrimSpace(clone.git(t, "rev-parse", "HEAD")); now != deployed {
+			t.Errorf("killed at %q: the repository has %s, want %s", at, now, deployed)
+		}
+		contains(t, g.git(t, "push", remote(), "main"), "pushed is running.")
+		testkit.Eventually(t, "version "+strconv.Itoa(i+1)+" answers", func() bool {
+			return s.environment(t, "pushed")["VERSION"] == strconv.Itoa(i+1)
+		})
+	}
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -61,6 +62,7 @@ applications:
 type sshFixture struct {
 	*site
 	home, app string
+	user      string // of OpenSSH; empty means the first instance of the app
 }
 
 // ssh runs a command in an instance, which must succeed.
@@ -239,7 +241,7 @@ func (d *sshFixture) openSSH(t *testing.T, password, input, program string, args
 	}
 	options := []string{"-F", "none"}
 	for _, o := range []string{
-		"Port=" + port, "User=cf:" + d.app + "/0", "StrictHostKeyChecking=no", "UserKnownHostsFile=" +
+		"Port=" + port, "User=" + cmp.Or(d.user, "cf:"+d.app+"/0"), "StrictHostKeyChecking=no", "UserKnownHostsFile=" +
 			filepath.Join(dir, "known"),
 		"PreferredAuthentications=password", "NumberOfPasswordPrompts=1", "LogLevel=INFO",
 	} {

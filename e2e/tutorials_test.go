@@ -16,7 +16,8 @@ func TestTutorials(t *testing.T) {
 	s := startApps(t, options{Engine: "container"})
 	var parts []part
 	for name, program := range map[string]string{
-		"node": "node", "python": "python3", "go": "go", "java": "javac", "ruby": "bundle", "php": "php", "static": "",
+		"node": "node", "express": "npm",
+		"python": "python3", "go": "go", "java": "javac", "ruby": "bundle", "php": "php", "static": "",
 	} {
 		parts = append(parts, part{name, func(t *testing.T) { tutorial(t, s, name, program) }})
 	}
@@ -73,7 +74,11 @@ func tutorial(t *testing.T, s *site, name, program string) {
 	if program != "" && !onSystem(program) {
 		t.Skip("not installed: " + program)
 	}
-	if _, err := exec.LookPath("redis-server"); err != nil {
+	if name == "express" {
+		if out, err := exec.CommandContext(t.Context(), "npm", "view", "express", "version").CombinedOutput(); err != nil {
+			t.Skipf("the registry of npm cannot be reached: %v\n%s", err, out)
+		}
+	} else if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("not installed: redis-server")
 	}
 	file := filepath.Join("tutorials", name+".md")

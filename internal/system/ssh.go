@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/url"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -11,9 +12,12 @@ import (
 	"ingot/internal/auth"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/token"
+	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/gitpush"
 	"ingot/internal/platform/edge/sshd"
 	"ingot/internal/platform/logs"
+	"ingot/internal/server/front"
 	"ingot/internal/server/roots"
 )
 
@@ -46,6 +50,7 @@ func (s *System) newGateway(ctx context.Context, b *frontend, dir *datadir.Dir, 
 	config := sshd.Config{
 		Listener: b.ssh, HostKeyFile: dir.File(datadir.SecretsDir, hostKeyFile),
 		Engine: sshd.ServiceTunnels{Engine: r.watched, Store: r.store, Broker: r.runningBroker}, Authorizer: codes,
+		Git:   &gitGateway{codes, b.front, s.config.Log, b.endpoints.API},
 		Hooks: sshd.Hooks{Authorized: records.Authorized, Unauthorized: records.Unauthorized, Line: g.line},
 		Log:   s.config.Log,
 	}
@@ -61,6 +66,27 @@ func (s *System) newGateway(ctx context.Context, b *frontend, dir *datadir.Dir, 
 	var err error
 	g.Server, err = sshd.New(config)
 	return g, err
+}
+
+// gitGateway passes git from the ssh gateway to the API, as the user who has logged in.
+type gitGateway struct {
+	*sshd.CodeAuthorizer
+	front *front.Front
+	log   *slog.Logger
+	api   string
+}
+
+// Serve implements sshd.Git.
+func (g *gitGateway) Serve(ctx context.Context, c sshd.GitCommand) bool {
+	base, err := url.Parse(g.api)
+	routes := g.front.Live.Load()
+	if err != nil || routes == nil {
+		g.log.WarnContext(ctx, "git over ssh cannot be served", "error", err, "ready", routes != nil)
+		return false
+	}
+	stream := gitpush.Stream{Service: c.Service, Path: c.Path, Token: c.Token, Remote: c.Remote.String(), In: c.In,
+		Out: c.Out, Closing: c.Closing, Cut: c.Cut}
+	return stream.Serve(ctx, g.front.Pipeline(routes.Origin, web.FormatGit), base)
 }
 
 // address returns the address for clients. It has no host if the gateway listens

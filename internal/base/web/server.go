@@ -140,6 +140,12 @@ func Closing(request context.Context) context.Context {
 	return request
 }
 
+// WithClosing returns a context for requests that no server has received: closing is that of
+// what received them instead.
+func WithClosing(ctx, closing context.Context) context.Context {
+	return context.WithValue(ctx, closingKey{}, closing)
+}
+
 // Listen listens on a TCP address. Its error names the flag to change.
 func Listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)

@@ -47,7 +47,9 @@ type Options struct {
 	Repositories gitpush.Repositories
 	Logs         logs.Store
 	// Git fetches the repositories that apps are deployed from.
-	Git      *gitfetch.Client
+	Git *gitfetch.Client
+	// Claim reserves a name on all servers; nil means that there is only one. See gitpush.API.
+	Claim    func(ctx context.Context, name string) (release func(), ok bool, err error)
 	Verifier *token.Verifier
 	Log      *slog.Logger
 	// InspectDroplet reads the metadata of an uploaded droplet. A *fault.Error means
@@ -129,7 +131,7 @@ func (a *API) Routes(m *web.Mux) {
 	if o.Repositories != nil {
 		(&gitpush.API{
 			Server: server, Source: made, Repositories: o.Repositories, Logs: o.Logs, Scratch: o.Scratch,
-			MaxUpload: o.MaxUpload,
+			MaxUpload: o.MaxUpload, Claim: o.Claim,
 		}).Routes(m.Group("git", web.FormatGit, o.Verifier).Limited(o.Limiter))
 	}
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -133,6 +134,41 @@ func (c *Cluster) Lead(ctx context.Context, name string) bool {
 		c.Log.Warn("taking a lease failed", "lease", name, "error", err)
 	}
 	return ok
+}
+
+// Claim takes the lease of a name for work that ends, unless another living server holds it. It does
+// not exclude a second claim on this server, which the caller does. release removes the lease.
+func (c *Cluster) Claim(ctx context.Context, name string) (release func(), ok bool, err error) {
+	if c.single || c.Exclusive {
+		return func() {}, true, nil
+	}
+	// Another server may remove its claim's row while this one looks at it.
+	for range 3 {
+		if ok, err = c.take(ctx, name); !errors.Is(err, db.ErrNotFound) {
+			break
+		}
+	}
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	return func() { c.release(context.WithoutCancel(ctx), name) }, true, nil
+}
+
+// release removes a lease that was claimed. It tries for as long as this server stays alive without a
+// beat: when the database is away for longer, the lease is free with everything else that it held.
+func (c *Cluster) release(ctx context.Context, name string) {
+	c.mu.Lock()
+	delete(c.held, name)
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, c.Valid)
+	defer cancel()
+	err := c.DB.UpdateLocking(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec("DELETE FROM cluster_leases WHERE name = ? AND holder = ?", name, c.self.ID)
+		return err
+	})
+	if err != nil {
+		c.Log.WarnContext(ctx, "releasing a lease failed", "lease", name, "error", err)
+	}
 }
 
 // taken reports whether another server held a lease when this one looked last.

@@ -163,3 +163,37 @@ func TestTokens(t *testing.T) {
 		t.Errorf("got token %d, want %d", got, want)
 	}
 }
+
+// A claim excludes other servers until it is released, or its server is dead.
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one, two := w.start(w.options("a")), w.start(w.options("b"))
+	claim := func(c *cluster.Cluster, want bool) (release func()) {
+		t.Helper()
+		release, ok, err := c.Claim(w.ctx, "an app")
+		if err != nil || ok != want {
+			t.Fatalf("got %v, %v, want %v", ok, err, want)
+		}
+		return release
+	}
+	release := claim(one, true)
+	claim(two, false)
+	release()
+	if n := w.count("SELECT COUNT(*) FROM cluster_leases WHERE name = 'an app'"); n != 0 {
+		t.Errorf("%d rows are left, want 0", n)
+	}
+	release = claim(two, true)
+	claim(one, false)
+	two.Die()
+	claim(one, false)
+	w.exec("DELETE FROM cluster_servers WHERE id = ?", two.ID()) // it has expired
+	claim(one, true)
+	release() // of a server that lost it
+	if _, ok := one.Held("an app"); !ok {
+		t.Error("the claim was released by its former holder")
+	}
+	if n := w.count("SELECT COUNT(*) FROM cluster_leases WHERE name = 'an app'"); n != 1 {
+		t.Errorf("%d rows, want 1", n)
+	}
+}

@@ -1,6 +1,7 @@
 package gitpush
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -27,6 +28,9 @@ type API struct {
 	Scratch string // the directory for temporary files
 	// MaxUpload limits the bytes of a push: what git sends, unpacked, and the app's package.
 	MaxUpload int64
+	// Claim reserves a name on all servers until release, or until this server is dead; ok is
+	// false while another server has it. Nil means that there is no other server.
+	Claim func(ctx context.Context, name string) (release func(), ok bool, err error)
 
 	slots slots
 }

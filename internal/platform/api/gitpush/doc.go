@@ -19,11 +19,12 @@
 //	deploy.go    from a commit to a package and a droplet
 //	launch.go    from a droplet to running instances
 //	progress.go  what the user sees meanwhile
+//	stream.go    git over connections that are not HTTP, such as ssh
 //	slots.go     how many pushes there are at the same time
 //
 // It must not import implementations of the store or of engines.
 //
-// Imports: base/background, base/fault, base/pattern, base/plural,
+// Imports: base/background, base/clock, base/fault, base/pattern, base/plural,
 // base/pushignore, base/version, base/web, platform, platform/actions,
 // platform/api/rest, platform/api/source, platform/logs, platform/manifest,
 // platform/storage/gitpack.

@@ -224,18 +224,19 @@ func TestRepository(t *testing.T) {
 
 func TestWants(t *testing.T) {
 	t.Parallel()
+	ignored := func() error { return nil }
 	text := appendLine(appendLine(nil, "want "+hash(1).String()+" side-band-64k\n"), "want "+hash(1).String()+"\n")
 	text = append(text, flushLine...)
-	q, err := readWants(bytes.NewReader(text))
+	q, err := readWants(bytes.NewReader(text), ignored)
 	if err != nil || len(q.wants) != 2 || !q.bands || q.done {
 		t.Errorf("%+v, %v", q, err)
 	}
 	text = appendLine(appendLine(text, "have "+hash(2).String()+"\n"), "done\n")
-	if q, err = readWants(bytes.NewReader(text)); err != nil || !q.done {
+	if q, err = readWants(bytes.NewReader(text), ignored); err != nil || !q.done {
 		t.Errorf("%+v, %v", q, err)
 	}
 	for _, bad := range []string{"want", "deepen 1", "command=fetch"} {
-		if _, err := readWants(bytes.NewReader(appendLine(nil, bad))); err == nil {
+		if _, err := readWants(bytes.NewReader(appendLine(nil, bad)), ignored); err == nil {
 			t.Errorf("%q is accepted", bad)
 		}
 	}

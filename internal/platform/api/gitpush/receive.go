@@ -39,6 +39,8 @@ type push struct {
 	r        *http.Request // with a context that outlives the client
 	commands []*command
 	shallow  bool // the client has only a part of the history
+	// streamed: the body has no end, and the pack has to be followed to its own.
+	streamed bool
 	kept     *stored
 	objects  *gitpack.Objects
 	terminal *terminal
@@ -53,7 +55,7 @@ func (a *API) receive(w http.ResponseWriter, r *http.Request) error {
 	if r.Header.Get("Content-Encoding") != "" {
 		return fault.New(fault.UnsupportedMedia, "The data of a push cannot be compressed as a whole")
 	}
-	p := &push{API: a, target: t}
+	p := &push{API: a, target: t, streamed: isStream(r.Context())}
 	capabilities, err := p.readCommands(r.Body)
 	if err != nil {
 		return err
@@ -121,33 +123,64 @@ func (p *push) report() []byte {
 
 // run does the push, and sets why references are refused.
 func (p *push) run(body io.Reader) {
-	// git shows the answer only after it has sent everything.
-	defer func() { _, _ = io.Copy(io.Discard, body) }()
+	if p.streamed {
+		body = gitpack.Stream(body, gitpack.Limits{Bytes: p.MaxUpload})
+	} else {
+		// git shows the answer only after it has sent everything.
+		defer func() { _, _ = io.Copy(io.Discard, body) }()
+	}
 	if p.shallow {
 		p.refuse(fault.New(fault.Unprocessable,
 			"a shallow clone cannot be pushed, because it has only a part of the history: run git fetch --unshallow first"))
 		return
 	}
-	kept, err := p.repository(p.r.Context(), p.guid())
+	leave, err := p.enter()
 	if err != nil {
 		p.refuse(err)
 		return
 	}
-	defer kept.Close()
-	p.kept = kept
+	defer leave()
+	if err := p.open(); err != nil {
+		p.refuse(err)
+		return
+	}
+	defer p.kept.Close()
 	c := p.choose()
 	if c == nil {
 		return
 	}
-	leave, err := p.slots.enter(rest.CallerOf(p.r).GUID, p.org.GUID, p.space.GUID+"/"+p.name)
-	if err == nil {
-		defer leave()
-		err = background.Do("git push", func() error { return p.deploy(c, body) })
-	}
-	if err != nil {
-		_, _ = io.Copy(io.Discard, body)
+	if err := background.Do("git push", func() error { return p.deploy(c, body) }); err != nil {
 		c.refused = p.explain(err)
 	}
+}
+
+// enter reserves a slot on this server, and the app on all servers.
+func (p *push) enter() (leave func(), err error) {
+	app := p.space.GUID + "/" + p.name
+	free, err := p.slots.enter(rest.CallerOf(p.r).GUID, p.org.GUID, app)
+	if err != nil || p.Claim == nil {
+		return free, err
+	}
+	release, ok, err := p.Claim(p.r.Context(), "git push "+app)
+	if err == nil && !ok {
+		err = errInProgress
+	}
+	if err != nil {
+		free()
+		return nil, err
+	}
+	return func() {
+		release()
+		free()
+	}, nil
+}
+
+// open looks up the app and its repository, which an earlier push may have changed since this one began.
+func (p *push) open() (err error) {
+	if p.target, err = p.mayPush(p.r); err == nil {
+		p.kept, err = p.repository(p.r.Context(), p.guid())
+	}
+	return err
 }
 
 // refuse refuses everything for the same reason.

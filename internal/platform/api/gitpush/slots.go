@@ -12,6 +12,9 @@ const (
 	pushesOfOne = 2 // of one user, and of one organization
 )
 
+// errInProgress refuses the second push of an app, on whichever server the first is.
+var errInProgress = fault.New(fault.Conflict, "another push to this app is in progress: push again when it is done")
+
 // slots counts the pushes that are in progress.
 type slots struct {
 	mu    sync.Mutex
@@ -27,7 +30,7 @@ func (s *slots) enter(user, org, app string) (leave func(), err error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.apps[app]:
-		return nil, fault.New(fault.Conflict, "another push to this app is in progress: push again when it is done")
+		return nil, errInProgress
 	case s.users[user] >= pushesOfOne, s.orgs[org] >= pushesOfOne:
 		return nil, fault.New(fault.RateLimited,
 			"%d pushes of the same user or organization are in progress: push again when one is done", pushesOfOne)

@@ -30,7 +30,14 @@ func (a *API) upload(w http.ResponseWriter, r *http.Request) error {
 		}
 		body = io.LimitReader(z, 4<<20)
 	}
-	q, err := readWants(body)
+	streamed := isStream(r.Context())
+	q, err := readWants(body, func() error {
+		if streamed { // the client waits for the answer to each list of commits that it has
+			_, err := w.Write(appendLine(nil, "NAK\n"))
+			return err
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -41,7 +48,7 @@ func (a *API) upload(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/x-"+uploadPack+"-result")
 	w.Header().Set("Cache-Control", "no-cache")
-	if len(q.wants) == 0 {
+	if len(q.wants) == 0 || streamed && !q.done {
 		return nil
 	}
 	_, _ = w.Write(appendLine(nil, "NAK\n")) // a client that is gone gets nothing more
@@ -63,7 +70,9 @@ type wants struct {
 	bands, done bool
 }
 
-func readWants(r io.Reader) (q wants, err error) {
+// readWants calls listed for each list of commits that the client has.
+func readWants(r io.Reader, listed func() error) (q wants, err error) {
+	lists := 0 // of wants, then of what the client has
 	for range maxWants {
 		line, flush, err := readLine(r)
 		if errors.Is(err, io.EOF) {
@@ -73,6 +82,14 @@ func readWants(r io.Reader) (q wants, err error) {
 			return q, err
 		}
 		if flush {
+			if lists++; lists == 1 && len(q.wants) == 0 {
+				return q, nil
+			}
+			if lists > 1 {
+				if err := listed(); err != nil {
+					return q, err
+				}
+			}
 			continue
 		}
 		key, rest, _ := bytes.Cut(line, []byte(" "))

@@ -109,15 +109,8 @@ func (a *CodeAuthorizer) Close() { a.o.HTTP.CloseIdleConnections() }
 func (a *CodeAuthorizer) Authorize(ctx context.Context, code, processGUID string, index int,
 	_ net.Addr) (Session, error) {
 	s := Session{ProcessGUID: processGUID, Index: index}
-	raw, err := a.exchange(ctx, code)
+	u, _, err := a.Login(ctx, code)
 	if err != nil {
-		return s, err
-	}
-	u, err := a.o.Platform.Identify(ctx, raw)
-	if err != nil {
-		if fault.Is(err, fault.InvalidToken) {
-			err = fault.Wrap(err, fault.Unauthenticated, "the token of the code is not valid here")
-		}
 		return s, err
 	}
 	s.UserGUID, s.UserName = u.GUID, u.Name
@@ -131,6 +124,19 @@ func (a *CodeAuthorizer) Authorize(ctx context.Context, code, processGUID string
 	}
 	s.InstanceID, s.Env = t.InstanceID, t.Env
 	return s, nil
+}
+
+// Login returns the owner of a code, and the token that the code was exchanged for.
+func (a *CodeAuthorizer) Login(ctx context.Context, code string) (User, string, error) {
+	raw, err := a.exchange(ctx, code)
+	if err != nil {
+		return User{}, "", err
+	}
+	u, err := a.o.Platform.Identify(ctx, raw)
+	if fault.Is(err, fault.InvalidToken) {
+		err = fault.Wrap(err, fault.Unauthenticated, "the token of the code is not valid here")
+	}
+	return u, raw, err
 }
 
 // mayEnter decides: space developers and administrators, if ssh is enabled, into running

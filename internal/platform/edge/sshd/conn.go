@@ -25,6 +25,7 @@ type connection struct {
 	end    context.CancelFunc
 	slots  slots // of its session
 	access Access
+	git    *gitLogin // nil unless the client wants to use git
 	// open is the number of open channels.
 	open atomic.Int32
 }
@@ -54,6 +55,7 @@ func reason(err error) string {
 // serve serves a client from its first byte to its last.
 func (s *Server) serve(ctx context.Context, raw net.Conn, arrival *arrival) {
 	defer arrival.release()
+	closing := ctx
 	ctx, end := context.WithCancel(logging.With(ctx, "remote", raw.RemoteAddr().String()))
 	defer end()
 	defer s.contain(end)
@@ -64,7 +66,7 @@ func (s *Server) serve(ctx context.Context, raw net.Conn, arrival *arrival) {
 	c := &connection{server: s, conn: newActiveConn(raw, s.c.Clock), end: end, slots: slots{counters: &s.sessions}}
 	defer c.slots.release()
 	tooSlow := s.c.Clock.AfterFunc(s.limits.HandshakeTimeout, end)
-	conn, channels, requests, err := ssh.NewServerConn(c.conn, c.config(ctx))
+	conn, channels, requests, err := ssh.NewServerConn(c.conn, c.config(ctx, closing))
 	tooSlow()
 	arrival.release()
 	if err != nil {
@@ -72,17 +74,27 @@ func (s *Server) serve(ctx context.Context, raw net.Conn, arrival *arrival) {
 		return
 	}
 	defer conn.Close()
-	c.serve(ctx, channels, requests)
+	if c.git != nil {
+		c.serveGit(ctx, channels, requests)
+	} else {
+		c.serve(ctx, channels, requests)
+	}
 	_ = conn.Wait() // the reason of its end is not of interest
 }
 
 // config returns the configuration for one connection: its callback sets the session.
-func (c *connection) config(ctx context.Context) *ssh.ServerConfig {
+func (c *connection) config(ctx, closing context.Context) *ssh.ServerConfig {
 	config := &ssh.ServerConfig{
 		MaxAuthTries:  authTries,
 		ServerVersion: "SSH-2.0-Ingot",
 		PasswordCallback: func(meta ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
-			if err := c.authenticate(ctx, meta.User(), string(password)); err != nil {
+			var err error
+			if meta.User() == gitName && c.server.c.Git != nil {
+				err = c.authenticateGit(ctx, closing, string(password))
+			} else {
+				err = c.authenticate(ctx, meta.User(), string(password))
+			}
+			if err != nil {
 				return nil, denial(err)
 			}
 			return &ssh.Permissions{}, nil
@@ -173,15 +185,23 @@ func (c *connection) serve(ctx context.Context, channels <-chan ssh.NewChannel, 
 		f(context.WithoutCancel(ctx), c.access)
 	}
 	c.line(ctx, "Successful remote access by "+from)
-	stopIdle := c.watchIdle(ctx)
+	c.channels(ctx, channels, requests, s.limits.Channels)
+	c.line(ctx, "Remote access ended for "+from)
+	s.c.Log.InfoContext(ctx, "ssh connection closed", "user", c.access.UserName, "index", c.access.Index)
+}
 
+// channels serves all channels of the connection, at most so many at a time, until its end.
+func (c *connection) channels(ctx context.Context, channels <-chan ssh.NewChannel, requests <-chan *ssh.Request,
+	most int) {
+	s := c.server
+	stopIdle := c.watchIdle(ctx)
 	var all background.WaitGroup
 	all.Go("ssh connection", func() {
 		defer s.contain(c.end)
 		c.global(requests)
 	})
 	for nc := range channels {
-		if c.open.Add(1) > int32(s.limits.Channels) {
+		if c.open.Add(1) > int32(most) { //nolint:gosec // a limit
 			c.open.Add(-1)
 			_ = nc.Reject(ssh.ResourceShortage, "this connection has too many channels")
 			continue
@@ -195,8 +215,6 @@ func (c *connection) serve(ctx context.Context, channels <-chan ssh.NewChannel, 
 	c.end()
 	stopIdle()
 	all.Wait()
-	c.line(ctx, "Remote access ended for "+from)
-	s.c.Log.InfoContext(ctx, "ssh connection closed", "user", c.access.UserName, "index", c.access.Index)
 }
 
 // line writes to the app's log, even after the connection was closed.
@@ -219,11 +237,13 @@ func (c *connection) global(requests <-chan *ssh.Request) {
 }
 
 func (c *connection) channel(ctx context.Context, nc ssh.NewChannel) {
-	switch nc.ChannelType() {
-	case "session":
+	switch kind := nc.ChannelType(); {
+	case kind == "session":
 		c.session(ctx, nc)
-	case "direct-tcpip":
+	case kind == "direct-tcpip" && c.git == nil:
 		c.forward(ctx, nc)
+	case c.git != nil:
+		_ = nc.Reject(ssh.UnknownChannelType, "only git is served")
 	default:
 		_ = nc.Reject(ssh.UnknownChannelType, "only sessions and forwarding to the instance are served")
 	}

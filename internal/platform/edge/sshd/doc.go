@@ -6,6 +6,9 @@
 // instance: shells, commands, file transfer, and connections to ports that only
 // the instance can reach.
 //
+// The user `git` has the same password, and gets git push and git fetch instead: no instance,
+// shell, command or forwarding.
+//
 //	states of a connection
 //	    accepted ──handshake──▶ authenticating ──allowed──▶ open ──▶ closed
 //	       └──too slow, too many, garbage──┴──refused──────────────────▲

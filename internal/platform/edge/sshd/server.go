@@ -33,6 +33,7 @@ type Config struct {
 	ShareHostKey func(create func() ([]byte, error)) ([]byte, error)
 	Engine       Engine
 	Authorizer   Authorizer
+	Git          Git // nil means that git cannot be used
 	Hooks        Hooks
 	Limits       Limits
 	// SFTPServers are paths of sftp servers inside an instance, to be tried before those

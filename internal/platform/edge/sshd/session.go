@@ -31,6 +31,7 @@ type session struct {
 	envSize  int
 	terminal *engine.Terminal
 	process  *process // once started
+	served   bool     // a command of git, or its refusal
 
 	mu      sync.Mutex
 	signals []int // signals that the client sent
@@ -60,6 +61,9 @@ func (c *connection) session(ctx context.Context, nc ssh.NewChannel) {
 
 // handle answers a request; then runs after the answer was sent.
 func (s *session) handle(ctx context.Context, r *ssh.Request) (ok bool, then func()) {
+	if s.c.git != nil {
+		return s.gitSession(ctx, r)
+	}
 	switch r.Type {
 	case "env":
 		return s.setEnv(r.Payload), nil

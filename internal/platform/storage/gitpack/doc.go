@@ -12,6 +12,7 @@
 // objects belong to one app, whose developers can change its code anyway.
 //
 //	read.go   a pack, and the differences in it
+//	stream.go where a pack ends
 //	delta.go  one difference
 //	spill.go  the temporary file
 //	graph.go  commits and trees: what a commit needs

@@ -150,7 +150,7 @@ func (r *reader) entry() error {
 	switch d.size = size; k {
 	case commit, tree, blob, tag:
 	case ofsDelta:
-		back, err := r.offset()
+		back, err := baseDistance(r)
 		if err != nil {
 			return err
 		}
@@ -223,21 +223,11 @@ func (r *reader) inflate() (err error) {
 	return nil
 }
 
-// head reads type and size of an entry.
+// head reads type and size of an entry, within the limits.
 func (r *reader) head() (kind, int64, error) {
-	b, err := r.ReadByte()
+	k, size, err := readHead(r)
 	if err != nil {
-		return 0, 0, ended(err)
-	}
-	k, size := kind(b>>4&7), int64(b&15)
-	for shift := 4; b&0x80 != 0; shift += 7 {
-		if b, err = r.ReadByte(); err != nil {
-			return 0, 0, ended(err)
-		}
-		if shift > 48 {
-			return 0, 0, damaged("an object claims to be larger than a disk")
-		}
-		size |= int64(b&0x7f) << shift
+		return 0, 0, err
 	}
 	if size > r.limits.Bytes {
 		return 0, 0, tooLarge(r.limits.Bytes)
@@ -245,11 +235,30 @@ func (r *reader) head() (kind, int64, error) {
 	return k, size, r.unpack(size)
 }
 
-// offset reads the distance of a base.
-func (r *reader) offset() (int64, error) {
+// readHead reads type and size of an entry.
+func readHead(in io.ByteReader) (kind, int64, error) {
+	b, err := in.ReadByte()
+	if err != nil {
+		return 0, 0, ended(err)
+	}
+	k, size := kind(b>>4&7), int64(b&15)
+	for shift := 4; b&0x80 != 0; shift += 7 {
+		if b, err = in.ReadByte(); err != nil {
+			return 0, 0, ended(err)
+		}
+		if shift > 48 {
+			return 0, 0, damaged("an object claims to be larger than a disk")
+		}
+		size |= int64(b&0x7f) << shift
+	}
+	return k, size, nil
+}
+
+// baseDistance reads how far before an entry its base is.
+func baseDistance(in io.ByteReader) (int64, error) {
 	var n int64
 	for i := 0; ; i++ {
-		b, err := r.ReadByte()
+		b, err := in.ReadByte()
 		if err != nil {
 			return 0, ended(err)
 		}
