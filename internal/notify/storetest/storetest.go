@@ -112,6 +112,10 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"Origins", testOrigins},
 		{"Destinations", testDestinations},
 		{"ChatOnce", testChatOnce},
+
+		{"Erase", testErase},
+		{"EraseWaiting", testEraseWaiting},
+		{"EraseTogether", testEraseTogether},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()
