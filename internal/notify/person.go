@@ -57,7 +57,7 @@ func (p Person) Named(a Audience) bool {
 	return a.Type == ToUser && p.Is(a.ID, "") || a.Type == ToEmail && p.Is("", a.ID)
 }
 
-// OnlyTo reports whether a send is to the person and nobody else, so that its content is about them.
+// OnlyTo reports whether a send is to the person alone, so that its content is about them.
 func (p Person) OnlyTo(s *Send) bool { return len(s.Audiences) == 1 && p.Named(s.Audiences[0]) }
 
 // ListedMember is an entry of a list of recipients.

@@ -38,7 +38,8 @@ func TestErase(t *testing.T) {
 	admin := w.User("boss", "notifications.admin")
 	w.Directory.Users["u-1"] = "u1@example.com"
 	bank := w.Client("bank")
-	w.Expect(1, bank, "PUT", "/notifications", `{"source_name":"Bank","notifications":{"news":{"description":"News"}}}`, 204, "")
+	w.Expect(1, bank, "PUT", "/notifications",
+		`{"source_name":"Bank","notifications":{"news":{"description":"News"}}}`, 204, "")
 	for _, c := range []string{shop, bank} {
 		w.Expect(1, c, "POST", "/users/u-1", `{"kind_id":"news","subject":"For you","text":"a secret"}`, 200, "")
 		w.Expect(1, c, "POST", "/sends", `{"kind_id":"news","subject":"Both","text":"t","recipients":[{"user":"u-1",
@@ -60,7 +61,8 @@ func TestErase(t *testing.T) {
 		d.Messages[1].Content == nil || d.Messages[1].Content.Text != "a secret" {
 		t.Errorf("the shop is shown %+v", d)
 	}
-	if d := look(t, w, admin, "client_id=*&user_id=u-1&email=U1@example.com"); len(d.Messages) != 4 || len(d.Suppressions) != 1 {
+	if d := look(t, w, admin, "client_id=*&user_id=u-1&email=U1@example.com"); len(d.Messages) != 4 ||
+		len(d.Suppressions) != 1 {
 		t.Errorf("an administrator is shown %+v", d)
 	}
 
@@ -82,7 +84,8 @@ func TestErase(t *testing.T) {
 		strings.Contains(a.Body, "u1@") || !strings.Contains(a.Body, "ann@example.com") {
 		t.Errorf("messages after an erasure: %s", a.Body)
 	}
-	if a := w.Expect(1, shop, "GET", "/sends", "", 200, ""); strings.Contains(a.Body, "u-1") || strings.Contains(a.Body, "For you") {
+	if a := w.Expect(1, shop, "GET", "/sends", "", 200, ""); strings.Contains(a.Body, "u-1") ||
+		strings.Contains(a.Body, "For you") {
 		t.Errorf("sends after an erasure: %s", a.Body)
 	}
 	if d := look(t, w, bank, "user_id=u-1"); len(d.Messages) != 2 || len(d.Scheduled) != 1 {
@@ -120,7 +123,7 @@ func finishAll(t *testing.T, w *apitest.World) {
 	}
 }
 
-// TestPeopleRefused sees that nobody reads or erases what is not theirs, and that wrong requests say why.
+// TestPeopleRefused sees that clients neither read nor erase what is not theirs, and that wrong requests say why.
 func TestPeopleRefused(t *testing.T) {
 	t.Parallel()
 	w, c := world(t)
@@ -156,7 +159,8 @@ func TestPeopleRefused(t *testing.T) {
 		{"GET", "/messages?channel=fax", "", c, 400, "channel must be one of"},
 	} {
 		for version := 1; version <= 2; version++ {
-			if a := w.Expect(version, tc.bearer, tc.method, tc.path, tc.body, tc.status, ""); !strings.Contains(a.Body, tc.want) {
+			a := w.Expect(version, tc.bearer, tc.method, tc.path, tc.body, tc.status, "")
+			if !strings.Contains(a.Body, tc.want) {
 				t.Errorf("%s %s %.80s: %.300s, want %s", tc.method, tc.path, tc.body, a.Body, tc.want)
 			}
 		}
@@ -208,7 +212,8 @@ func TestExport(t *testing.T) {
 	if a := w.Call(1, c, "GET", "/messages?client_id=*", "", "Accept", "text/csv"); a.Status != 200 {
 		t.Errorf("an administrator: %d", a.Status)
 	}
-	if a := w.Call(1, w.Client("other", "notifications.write"), "GET", "/messages?client_id=*", "", "Accept", "text/csv"); a.Status != 403 {
+	other := w.Client("other", "notifications.write")
+	if a := w.Call(1, other, "GET", "/messages?client_id=*", "", "Accept", "text/csv"); a.Status != 403 {
 		t.Errorf("another client: %d", a.Status)
 	}
 	w.Expect(1, c, "GET", "/messages?channel=inbox&limit=3", "", 200, "")

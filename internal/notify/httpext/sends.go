@@ -255,8 +255,8 @@ func (f *handlers) presentMessage(m notify.Message) messageBody {
 // listMessages searches the caller's own messages, or for administrators those
 // of other clients.
 func (f *handlers) listMessages(w http.ResponseWriter, r *http.Request) error {
-	q, err := readQuery(r, "client_id", "id", "send", "status", "parked", "user_id", "email", "kind_id", "channel", "since",
-		"before", "limit", "after")
+	q, err := readQuery(r, "client_id", "id", "send", "status", "parked", "user_id", "email", "kind_id", "channel",
+		"since", "before", "limit", "after")
 	if err != nil {
 		return err
 	}

@@ -219,7 +219,8 @@ func (s *Store) eraseLists(ctx context.Context, e *erasure) error {
 			}
 		}
 		return s.freeing(ctx, func(tx *db.Tx) ([]freed, error) {
-			found, err := scanBlocks(tx, "WHERE m.list = ? AND m.position = ?"+forUpdateOf(tx.Dialect(), "m"), b.list, b.position)
+			found, err := scanBlocks(tx, "WHERE m.list = ? AND m.position = ?"+forUpdateOf(tx.Dialect(), "m"), b.list,
+				b.position)
 			if err != nil || len(found) == 0 {
 				return nil, err
 			}
@@ -292,7 +293,8 @@ func (s *Store) eraseContents(ctx context.Context, e *erasure) error {
 
 // eraseContent changes a send that the person is an audience of, or whose only recipient is erased.
 func eraseContent(tx *db.Tx, e *erasure, number int64) ([]freed, error) {
-	r, err := one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?"+forUpdate(tx.Dialect()), number)
+	r, err := one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?"+forUpdate(tx.Dialect()),
+		number)
 	if isNotFound(err) {
 		return nil, nil
 	}
@@ -407,8 +409,8 @@ func (s *Store) eraseInboxes(ctx context.Context, e *erasure) error {
 			if err != nil {
 				return nil, err
 			}
-			gone, err := db.All(tx, scanFreed, "DELETE FROM notify_inbox WHERE client_id = ? AND user_id = ? RETURNING client_id, "+
-				notificationBytes+" + ?", of.ClientID, of.UserID, notificationOverhead)
+			gone, err := db.All(tx, scanFreed, "DELETE FROM notify_inbox WHERE client_id = ? AND user_id = ? "+
+				"RETURNING client_id, "+notificationBytes+" + ?", of.ClientID, of.UserID, notificationOverhead)
 			if err != nil {
 				return nil, err
 			}

@@ -121,7 +121,8 @@ func scanBlocks(tx *db.Tx, where string, args ...any) ([]listBlock, error) {
 			return b, err
 		}
 		b.size = len(text)
-		return b, json.Unmarshal([]byte(text), &b.members)
+		err = json.Unmarshal([]byte(text), &b.members)
+		return b, err
 	}, "SELECT m.list, l.client_id, l.send, m.position, m.members FROM notify_list_members AS m "+
 		"JOIN notify_lists AS l ON l.id = m.list "+where, args...)
 }
@@ -213,7 +214,8 @@ func (s *Store) showObjections(ctx context.Context, p notify.Person, add func(an
 			return matching(tx, func(row db.Scanner) (o notify.Objection, err error) {
 				o.Subscription, err = scanSubscription(row)
 				return o, err
-			}, "SELECT user_id, client_id, kind_id FROM notify_unsubscribes WHERE "+where+" ORDER BY client_id, kind_id", args...)
+			}, "SELECT user_id, client_id, kind_id FROM notify_unsubscribes WHERE "+where+
+				" ORDER BY client_id, kind_id", args...)
 		})
 		if err := addAll(found, err, add); err != nil {
 			return err

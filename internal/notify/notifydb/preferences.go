@@ -93,7 +93,8 @@ func (s *Store) Unsubscribed(ctx context.Context, of []notify.Subscription) (map
 	}
 	// A user's rows are few and next to each other, so all of them are read.
 	rows, err := read(ctx, s, func(tx *db.Tx) ([]notify.Subscription, error) {
-		return db.All(tx, scanSubscription, "SELECT user_id, client_id, kind_id FROM notify_unsubscribes WHERE "+textsIn(tx.Dialect(), "user_id"), list)
+		return db.All(tx, scanSubscription, "SELECT user_id, client_id, kind_id FROM notify_unsubscribes WHERE "+
+			textsIn(tx.Dialect(), "user_id"), list)
 	})
 	if err != nil {
 		return nil, err
@@ -190,7 +191,8 @@ func (s *Store) Suppress(ctx context.Context, all ...notify.Suppression) error {
 // Suppressions implements notify.Store.
 func (s *Store) Suppressions(ctx context.Context, after string, limit int) ([]notify.Suppression, error) {
 	return view(ctx, s, func(tx *db.Tx) ([]notify.Suppression, error) {
-		return db.All(tx, scanSuppression, "SELECT "+suppressionColumns+" FROM notify_suppressions WHERE email > ? ORDER BY email LIMIT ?",
+		return db.All(tx, scanSuppression, "SELECT "+suppressionColumns+" FROM notify_suppressions WHERE "+
+			"email > ? ORDER BY email LIMIT ?",
 			strings.ToLower(after), limit)
 	})
 }

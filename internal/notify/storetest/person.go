@@ -54,7 +54,8 @@ func (k *kit) known(s notify.Store, client string) {
 	}
 	dora := notify.Recipient{UserID: "dora", Email: "Dora@Example.com"}
 	k.accept(s, to(notify.Audience{Type: notify.ToUser, ID: "dora"}, dora))
-	k.accept(s, to(notify.Audience{Type: notify.ToEmail, ID: "dora@example.com"}, notify.Recipient{Email: "dora@example.com"}))
+	k.accept(s, to(notify.Audience{Type: notify.ToEmail, ID: "dora@example.com"},
+		notify.Recipient{Email: "dora@example.com"}))
 	all := k.sending(client, "ann", "bob")
 	all.Recipients = append(all.Recipients, dora)
 	k.accept(s, all)
@@ -71,8 +72,8 @@ func (k *kit) known(s notify.Store, client string) {
 	alone := k.later(client, "dora", k.clock.Now().Add(time.Hour))
 	alone.Content.Subject = "to dora"
 	k.accept(s, alone)
-	k.must(s.AddNotifications(k.ctx, client, []notify.Notification{
-		{Number: notify.MessageNumber(1<<30+int64(len(client)), 0), Owner: notify.Owner{ClientID: client, UserID: "dora"}, Title: "t"}}))
+	k.must(s.AddNotifications(k.ctx, client, []notify.Notification{{Title: "t",
+		Number: notify.MessageNumber(1<<30+int64(len(client)), 0), Owner: notify.Owner{ClientID: client, UserID: "dora"}}}))
 	for _, user := range []string{"dora", "mailto:dora@example.com", "ann"} {
 		k.must(s.ChangePreferences(k.ctx, user, notify.PreferenceChange{
 			Kinds: map[notify.KindRef]bool{{ClientID: client, KindID: "kind"}: false}}))
@@ -102,11 +103,13 @@ func testErase(k *kit) {
 	}
 	k.equal("shown", k.shown(s, of("c")), ofClient("c"))
 	k.equal("shown of all", len(k.shown(s, of(""))), 17)
-	k.equal("shown of nobody", k.shown(s, notify.Person{All: true, UserID: "do", Email: "ora@example.com"}), []string(nil))
+	k.equal("shown of a stranger", k.shown(s,
+		notify.Person{All: true, UserID: "do", Email: "ora@example.com"}), []string(nil))
 
 	before := value[notify.Stored](k)(s.Stored(k.ctx, "c"))
 	e := k.erase(s, "e1", of("c"))
-	k.equal("erased", e.Erased, notify.Erased{Messages: 3, Canceled: 1, Contents: 3, Listed: 1, Notifications: 1, Preferences: 2})
+	k.equal("erased", e.Erased,
+		notify.Erased{Messages: 3, Canceled: 1, Contents: 3, Listed: 1, Notifications: 1, Preferences: 2})
 	k.equal("finished", e.Finished.IsZero(), false)
 	k.equal("read again", value[notify.Erasure](k)(s.Erasure(k.ctx, "e1")).Erased, e.Erased)
 	k.equal("left", k.shown(s, of("c")), []string{"objects c/kind true", "objects c/kind true"})
@@ -159,7 +162,8 @@ func (k *kit) objections(s notify.Store) {
 	set = value[map[notify.Subscription]bool](k)(s.Unsubscribed(k.ctx, all))
 	k.equal("subscribed again", []bool{set[all[0]], set[all[1]]}, []bool{false, true})
 
-	there := value[map[string]bool](k)(s.Suppressed(k.ctx, []string{"Dora@example.com", "bob@example.com", "ann@example.com"}))
+	there := value[map[string]bool](k)(s.Suppressed(k.ctx, []string{"Dora@example.com", "bob@example.com",
+		"ann@example.com"}))
 	k.equal("suppressed", there, map[string]bool{"Dora@example.com": true, "ann@example.com": true})
 	k.equal("suppressions", len(value[[]notify.Suppression](k)(s.Suppressions(k.ctx, "", 10))), 1)
 	k.must(s.Unsuppress(k.ctx, "dora@example.com"))
@@ -198,7 +202,7 @@ func testEraseWaiting(k *kit) {
 	k.equal("erased at the end", []any{e.Messages, e.Finished.IsZero(), e.UserID}, []any{2, false, ""})
 	k.equal("shown", k.shown(s, p), []string(nil))
 
-	// One that had failed can be replayed, and reaches nobody.
+	// One that had failed can be replayed, and has no recipient.
 	third := k.accept(s, k.sending("d", "dora"))
 	k.finish(s, notify.Failed, notify.MessageNumber(third.Number, 0))
 	k.erase(s, "e2", notify.Person{ClientID: "d", UserID: "dora"})
