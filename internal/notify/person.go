@@ -100,6 +100,9 @@ type Erasure struct {
 // MaxErasures limits the erasures of a client that are not finished.
 const MaxErasures = 1000
 
+// ErasuresKept limits what is kept of the finished erasures of a client.
+const ErasuresKept = 10_000
+
 // People shows and erases what is stored about recipients.
 type People interface {
 	// ShowPerson calls add with everything that is stored about a person, in this order: values of the types

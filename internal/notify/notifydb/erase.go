@@ -77,6 +77,9 @@ func (s *Store) Erase(ctx context.Context, e notify.Erasure) (notify.Erasure, er
 		if open >= notify.MaxErasures {
 			return notify.ErrTooMany
 		}
+		if err := forgetErasures(tx, client); err != nil {
+			return err
+		}
 		_, err = tx.Exec(insert("notify_erasures", "id, client_id, user_id, email, addresses, created, finished"),
 			e.ID, client, e.UserID, lowerASCII(e.Email), "", db.Nanos(s.now()), 0)
 		return err
@@ -92,6 +95,17 @@ func (s *Store) Erase(ctx context.Context, e notify.Erasure) (notify.Erasure, er
 	after, err := s.Erasure(context.WithoutCancel(ctx), e.ID)
 	after.Inboxes = emptied
 	return after, err
+}
+
+// forgetErasures makes room for another erasure of a client: the oldest finished ones are deleted.
+func forgetErasures(tx *db.Tx, client string) error {
+	all, err := one(tx, scanNumber, "SELECT COUNT(*) FROM notify_erasures WHERE client_id = ?", client)
+	if err != nil || all < notify.ErasuresKept {
+		return err
+	}
+	_, err = tx.Exec(`DELETE FROM notify_erasures WHERE id IN (SELECT id FROM notify_erasures WHERE client_id = ? AND
+		finished > 0 ORDER BY finished LIMIT ?)`, client, all-notify.ErasuresKept+1)
+	return err
 }
 
 // Erasure implements notify.Store.

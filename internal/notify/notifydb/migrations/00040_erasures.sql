@@ -19,6 +19,7 @@ CREATE TABLE notify_erasures (
     suppressions  BIGINT NOT NULL DEFAULT 0,
     calls         BIGINT NOT NULL DEFAULT 0
 );
+CREATE INDEX notify_erasures_client ON notify_erasures (client_id, finished);
 CREATE INDEX notify_erasures_open ON notify_erasures (client_id) WHERE finished = 0;
 
 -- What stays of persons whose data was erased: that they unsubscribed from something, or, with empty client and kind
