@@ -305,6 +305,7 @@ func hostilePages(p *planted) []screen {
 		{pattern: "/notifications/mailbox/{number}", params: []string{"1"}, query: "?view=headers",
 			plants: []string{"mail subject"}},
 		{pattern: "/notifications/suppressions", query: q},
+		{pattern: "/notifications/recipients", query: "?user=" + url.QueryEscape(payload("recipient"))},
 		{pattern: "/preferences"},
 		{pattern: "/system"},
 		{pattern: "/system/history", query: "?range=" + url.QueryEscape(payload("r"))},

@@ -139,6 +139,12 @@ func revision(n int) object {
 	}
 }
 
+// message is one that the notification service could not deliver.
+func message() object {
+	return object{"id": "message-1", "send_id": "send-1", "status": "failed", "email": "dora@example.org", "attempts": 3,
+		"updated_at": "2026-11-18T12:00:00Z", "reason": "550 5.1.1 no such user"}
+}
+
 func sender() object {
 	return object{
 		"client_id": "sender", "name": "Disk watch", "authorized_grant_types": []string{"client_credentials"},

@@ -465,6 +465,19 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		return 200, object{"origins": []any{"https://app.example.com"}}
 	case "POST /notify/inbox/tokens":
 		return 201, object{"token": "inbox-token", "user_id": "user-guid", "expires_at": "2026-12-24T18:00:00Z"}
+	case "GET /notify/messages":
+		return 200, object{"messages": []any{message(), object{"id": "message-2", "send_id": "send-1", "status": "delivered",
+			"user_id": "user-guid", "channel": "inbox", "attempts": 1, "updated_at": "2026-11-18T12:00:00Z"}}}
+	case "GET /notify/recipient_data":
+		of := message()
+		of["client_id"], of["kind_id"], of["subject"], of["received_at"] = "sender", "disk-full", "Disk full", stamp
+		return 200, object{"suppressions": []any{object{"email": "dora@example.org", "source": "bounce", "reason": "5.1.1",
+			"created_at": stamp}}, "unsubscribed": []any{object{"client_id": "sender", "kind_id": "news", "everything": false,
+			"kept": true}}, "lists": []any{}, "scheduled": []any{}, "inbox": []any{}, "messages": []any{of}}
+	case "POST /notify/erasures":
+		return 200, object{"id": "erasure-1", "status": "finished", "created_at": stamp, "finished_at": stamp,
+			"erased": object{"messages": 3, "canceled": 1, "contents": 2, "list_entries": 1, "inbox_notifications": 4,
+				"webhook_calls": 0}, "kept_as_hash": object{"unsubscribed": 1, "suppressions": 1}}
 	case "GET /notify/usage":
 		return 200, object{"client_id": "sender", "sends": object{"bytes": 48211, "limit": 16 << 30},
 			"definitions": object{"bytes": 2210, "limit": 64 << 20}}

@@ -35,6 +35,9 @@ func (c ChannelID) String() string {
 	return fmt.Sprintf("channel %d", uint8(c))
 }
 
+// ChannelNames returns the names of all channels, for messages.
+func ChannelNames() string { return strings.Join(channelNames[:], ", ") }
+
 // Channels is the set of channels of a kind. The zero value means Email: what kinds had before there were others.
 type Channels uint8
 

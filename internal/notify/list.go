@@ -67,6 +67,9 @@ func listPage(ctx context.Context, lists Lists, id, cursor string) ([]Recipient,
 	}
 	page := make([]Recipient, 0, len(members))
 	for i, m := range members {
+		if m.UserID == "" && m.Email == "" {
+			continue // erased
+		}
 		page = append(page, Recipient{UserID: m.UserID, Email: m.Email, Audience: position + i})
 	}
 	if len(members) < ListBlock {

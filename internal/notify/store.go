@@ -35,6 +35,7 @@ type Store interface {
 	Inboxes
 	Destinations
 	Timelines
+	People
 	Upkeep
 }
 
@@ -178,6 +179,9 @@ type MessageQuery struct {
 	UserID   string
 	Email    string
 	KindID   string
+	// Channel is the channel of the messages if OnChannel is set; otherwise all match.
+	Channel   ChannelID
+	OnChannel bool
 	// Since and Before limit Updated.
 	Since, Before time.Time
 	// After is the number of the last message seen; the newest come first.

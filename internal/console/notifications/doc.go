@@ -1,5 +1,5 @@
 // Package notifications has the console's pages of the notification service: kinds, templates,
-// sends, campaigns, the mailbox, suppressions, and the preferences of the user.
+// sends, campaigns, the mailbox, recipients, suppressions, and the preferences of the user.
 //
 // It must not import another part of the console.
 //

@@ -64,6 +64,7 @@ func New(core *page.Console) page.Part {
 			"/notifications/mailbox": tab("Mailbox", "mailbox.html", c.loadMailbox).AsLive("notifications/mailbox",
 				liveMailbox),
 			"/notifications/suppressions": tab("Suppressions", "suppressions.html", c.suppressions),
+			"/notifications/recipients":   tab("Recipients", "recipients.html", c.recipient),
 			"/notifications/campaigns":    tab("Campaigns", "campaigns.html", c.campaigns),
 			"/preferences": {
 				Title: "Notification preferences", Template: "preferences.html", Load: c.preferences,
@@ -87,6 +88,8 @@ func New(core *page.Console) page.Part {
 			"kind-test": "A test is on its way to you.",
 			"retry":     "It is being sent again.", "campaigns": "The senders and campaign types were changed.",
 			"cleared": "The mailbox was cleared.", "suppressed": "Nothing is sent to this address any more.",
+			"erased":       "Everything that was stored about the recipient was erased.",
+			"erasing":      "The recipient's data is being erased; messages that are being delivered follow.",
 			"unsuppressed": "Mail is sent to this address again.", "preferences": "Your preferences were saved.",
 		},
 		Live: c.view,
@@ -122,6 +125,7 @@ func (c pages) changes() map[string]page.Handler {
 		"/notifications/mailbox/clear": service.Edit(page.Edit{
 			Method: http.MethodDelete, Path: "/mailbox/messages", To: "/notifications/mailbox", Said: "cleared",
 		}),
+		"/notifications/recipients/erase":                  c.eraseRecipient,
 		"/notifications/suppressions/add":                  c.suppress,
 		"/notifications/suppressions/remove":               c.unsuppress,
 		"/notifications/campaigns/senders":                 campaigns(http.MethodPost, "/senders", senderOf),
@@ -157,6 +161,7 @@ var notificationTabs = []struct {
 	{"Campaigns", "/campaigns", []string{scopeNotifyWrite}},
 	{"Mailbox", "/mailbox", []string{scopeNotifyAdmin}},
 	{"Suppressions", "/suppressions", []string{scopeNotifyAdmin}},
+	{"Recipients", "/recipients", []string{scopeNotifyAdmin}},
 }
 
 const notificationsPath = page.Path + "/notifications"

@@ -308,6 +308,7 @@ func (d *Delivery) upkeep(ctx context.Context) {
 			purged = time.Now()
 			d.Purge(ctx)
 		}
+		d.erase(ctx)
 		if !wait(ctx, measure) {
 			return
 		}

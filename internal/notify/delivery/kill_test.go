@@ -43,6 +43,8 @@ type victim struct {
 	Accepts bool
 	// Uploads makes it accept sends with lists of so many recipients, and print the number of each.
 	Uploads int
+	// Erases makes it erase the user dora, and print a line when so many of her messages are erased.
+	Erases int
 }
 
 const connections = 8
@@ -68,6 +70,9 @@ func (v victim) run(ctx context.Context) error {
 	}
 	if v.Accepts {
 		return v.accept(ctx, store)
+	}
+	if v.Erases > 0 {
+		return v.erase(ctx, store)
 	}
 	if v.Uploads > 0 {
 		return v.upload(ctx, store)

@@ -127,7 +127,7 @@ func Register(g *web.Group, o Options) {
 	g.Handle("GET", "/kinds/{kind}/schema", manager, f.showSchema)
 	g.Handle("PUT", "/kinds/{kind}/schema", manager, f.setSchema)
 	g.Handle("DELETE", "/kinds/{kind}/schema", manager, f.deleteSchema)
-	g.Handle("GET", "/messages", reader, f.listMessages)
+	g.Within(streamLimits).Handle("GET", "/messages", reader, f.listMessages)
 	g.Handle("POST", "/messages/{message}/replay", reader, f.replay)
 	g.Handle("GET", "/audience", sender, f.audience)
 	g.Handle("GET", "/sender_domain", web.Scope(scopeManage, scopeAdmin), f.senderDomain)
@@ -164,6 +164,7 @@ func Register(g *web.Group, o Options) {
 	f.registerDestinations(g)
 	f.registerWorkflows(g)
 	f.registerInbox(g)
+	f.registerPeople(g)
 
 	recipient := web.Own("the sealed token in the path, which only the recipient's mail contains")
 	g.Handle("GET", "/unsubscribe/{token}", recipient, f.unsubscribePage)

@@ -91,7 +91,11 @@ func administers(r *http.Request) bool { return token.FromContext(r.Context()).H
 // owner returns the client whose sends the caller wants to see: its own, or for
 // administrators another one, or all.
 func owner(r *http.Request, q url.Values) (clientID string, all bool, err error) {
-	switch id := q.Get("client_id"); {
+	return ownerOf(r, q.Get("client_id"))
+}
+
+func ownerOf(r *http.Request, id string) (clientID string, all bool, err error) {
+	switch {
 	case id == "" || id == client(r):
 		return client(r), false, nil
 	case !administers(r):
@@ -252,8 +256,8 @@ func (f *handlers) presentMessage(m notify.Message) messageBody {
 // listMessages searches the caller's own messages, or for administrators those
 // of other clients.
 func (f *handlers) listMessages(w http.ResponseWriter, r *http.Request) error {
-	q, err := readQuery(r, "client_id", "id", "send", "status", "parked", "user_id", "email", "kind_id", "since", "before",
-		"limit", "after")
+	q, err := readQuery(r, "client_id", "id", "send", "status", "parked", "user_id", "email", "kind_id", "channel",
+		"since", "before", "limit", "after")
 	if err != nil {
 		return err
 	}
@@ -263,6 +267,9 @@ func (f *handlers) listMessages(w http.ResponseWriter, r *http.Request) error {
 	query, err := f.messageQuery(r, q)
 	if err != nil {
 		return err
+	}
+	if kind := exportType(r); kind != "" {
+		return f.exportMessages(w, r, query, kind, q.Has("limit"))
 	}
 	list, err := f.Store.FindMessages(r.Context(), query)
 	if err != nil {
@@ -319,6 +326,13 @@ func (f *handlers) messageQuery(r *http.Request, q url.Values) (notify.MessageQu
 	default:
 		return query, fault.New(fault.BadQuery,
 			"status must be queued, retry, delivered, failed, undeliverable, unsubscribed, canceled or skipped.")
+	}
+	if name := q.Get("channel"); name != "" {
+		channels, err := notify.ParseChannels([]string{name})
+		if err != nil {
+			return query, fault.Wrap(err, fault.BadQuery, "channel must be one of %s.", notify.ChannelNames())
+		}
+		query.Channel, query.OnChannel = channels.Primary(), true
 	}
 	if text := q.Get("parked"); text != "" {
 		if query.Parked, err = strconv.ParseBool(text); err != nil {

@@ -100,6 +100,7 @@ func TestUnknownFields(t *testing.T) {
 		{1, "PUT /campaign_types/{type}/channels", "/campaign_types/" + kind.ID + "/channels",
 			`{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /destinations/{channel}", "/destinations/chat", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
+		{1, "POST /erasures", "", `{"user_id":"u-1","colour":"x"}`, 422, "colour", ""},
 		{1, "POST /inbox/tokens", "", `{"user_id":"u-1","colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /inbox/origins", "", `{"origins":[],"colour":"x"}`, 422, "colour", ""},
 		{1, "PATCH /inbox/notifications/{notification}", "/inbox/notifications/x", `{"read":true,"colour":"x"}`, 422,
@@ -127,6 +128,7 @@ func TestUnknownFields(t *testing.T) {
 		{2, "PUT /campaign_types/{type}/channels", "/campaign_types/" + kind.ID + "/channels",
 			`{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /destinations/{channel}", "/destinations/chat", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
+		{2, "POST /erasures", "", `{"user_id":"u-1","colour":"x"}`, 422, "colour", ""},
 		{2, "POST /inbox/tokens", "", `{"user_id":"u-1","colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /inbox/origins", "", `{"origins":[],"colour":"x"}`, 422, "colour", ""},
 		{2, "PATCH /inbox/notifications/{notification}", "/inbox/notifications/x", `{"read":true,"colour":"x"}`, 422,
@@ -145,7 +147,8 @@ func TestUnknownFields(t *testing.T) {
 			bearer = inboxToken(t, w, "shop", "u-1")
 		}
 		a := w.Expect(tc.version, bearer, method, path, tc.body, tc.status, "")
-		if slices.Contains([]string{"/templates/preview", "/templates/check", "/webhooks", "/sends"}, path) ||
+		if slices.Contains([]string{"/templates/preview", "/templates/check", "/webhooks", "/sends", "/erasures"},
+			path) ||
 			strings.Contains(path, "/variants/") || strings.Contains(path, "/channels") || strings.Contains(path, "/workflow") ||
 			strings.HasPrefix(path, "/destinations") || strings.HasPrefix(path, "/inbox/") {
 			if !strings.Contains(a.Message(), tc.field) {

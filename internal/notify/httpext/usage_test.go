@@ -59,6 +59,7 @@ var bounded = map[string]string{
 	"POST /templates/preview":                             "stores nothing",
 	"POST /templates/check":                               "stores nothing",
 	"POST /webhooks":                                      "ten",
+	"POST /erasures":                                      "the latest 10,000 of a client",
 	"PUT /suppressions/{email}":                           "of administrators",
 	"POST /unsubscribe/{token}":                           "of recipients, for kinds that exist",
 	"PUT /kinds/{kind}/channels":                          "a set of channels",

@@ -73,10 +73,8 @@ func (s *Store) cancelMessages(ctx context.Context, from, end int64, now time.Ti
 	shard := s.shard()
 	next := end
 	err = s.lock(ctx, func(tx *db.Tx) error {
-		if s.Shared() {
-			if _, err := tx.Exec("SELECT pg_advisory_xact_lock(?), "+byIndex, claimLock); err != nil {
-				return err
-			}
+		if err := s.excludeClaims(tx); err != nil {
+			return err
 		}
 		rows, err := db.All(tx, scanMessage, "SELECT "+messageColumns+
 			" FROM notify_messages WHERE number >= ? AND number < ? "+
@@ -87,25 +85,42 @@ func (s *Store) cancelMessages(ctx context.Context, from, end int64, now time.Ti
 		if len(rows) == cancelBatch {
 			next = rows[len(rows)-1].Number + 1
 		}
-		claimed, err := s.claimed(tx, rows)
+		free, held, c, err := s.cancelable(tx, rows)
 		if err != nil {
 			return err
-		}
-		var free, held []int64
-		var c notify.Counts
-		for _, m := range rows {
-			if claimed[m.Number] {
-				held = append(held, m.Number)
-				continue
-			}
-			free = append(free, m.Number)
-			status, _ := statusNumber(m.Status)
-			*counter(&c, status)--
-			c.Canceled++
 		}
 		return cancelRows(tx, free, held, c, now, shard)
 	})
 	return next, err
+}
+
+// excludeClaims keeps other servers from claiming messages until the end of the transaction.
+func (s *Store) excludeClaims(tx *db.Tx) error {
+	if !s.Shared() {
+		return nil
+	}
+	_, err := tx.Exec("SELECT pg_advisory_xact_lock(?), "+byIndex, claimLock)
+	return err
+}
+
+// cancelable divides waiting messages into those that can be canceled, and those that are claimed. c is how the
+// counts change.
+func (s *Store) cancelable(tx *db.Tx, rows []notify.Message) (free, held []int64, c notify.Counts, err error) {
+	claimed, err := s.claimed(tx, rows)
+	if err != nil {
+		return nil, nil, c, err
+	}
+	for _, m := range rows {
+		if claimed[m.Number] {
+			held = append(held, m.Number)
+			continue
+		}
+		free = append(free, m.Number)
+		status, _ := statusNumber(m.Status)
+		*counter(&c, status)--
+		c.Canceled++
+	}
+	return free, held, c, nil
 }
 
 // claimed returns which of the messages are claimed.

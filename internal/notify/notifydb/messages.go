@@ -62,6 +62,12 @@ func (s *Store) FindMessages(ctx context.Context, q notify.MessageQuery) ([]noti
 	if !ok || q.Limit <= 0 {
 		return []notify.Message{}, nil
 	}
+	return s.search(ctx, q, conditions, args)
+}
+
+// search returns messages that match conditions besides those on the send.
+func (s *Store) search(ctx context.Context, q notify.MessageQuery, conditions string, args []any) ([]notify.Message,
+	error) {
 	return view(ctx, s, func(tx *db.Tx) ([]notify.Message, error) {
 		found := []notify.Message{}
 		if err := useIndexes(tx); err != nil {
@@ -180,6 +186,9 @@ func conditionsOf(q notify.MessageQuery) (conditions string, args []any, ok bool
 	}
 	if q.Parked {
 		b.WriteString(" AND parked AND status = 3")
+	}
+	if q.OnChannel {
+		add("lane / 3 = ?", int(q.Channel))
 	}
 	if q.UserID != "" {
 		add("user_id = ?", q.UserID)

@@ -30,19 +30,36 @@ func (s *Store) Preferences(ctx context.Context, userID string) (global bool, ki
 			LEFT JOIN notify_unsubscribes u ON u.user_id = r.user_id AND u.client_id = k.client_id AND u.kind_id = k.id
 			WHERE r.user_id = ? AND NOT k.critical ORDER BY k.client_id, k.id`, userID)
 	})
+	if err != nil {
+		return global, kinds, err
+	}
+	kept, err := s.objections(ctx, hashOfSubscriber, []string{userID})
+	for _, k := range kept {
+		global = global || k.KindRef == notify.KindRef{}
+		for i := range kinds {
+			if k.KindRef == (notify.KindRef{ClientID: kinds[i].ClientID, KindID: kinds[i].ID}) {
+				kinds[i].Unsubscribed = true
+			}
+		}
+	}
 	return global, kinds, err
 }
 
 // ChangePreferences implements notify.Store.
 func (s *Store) ChangePreferences(ctx context.Context, userID string, c notify.PreferenceChange) error {
+	hash, err := s.hash(ctx)
+	if err != nil {
+		return err
+	}
+	kept := hash(hashOfSubscriber, userID)
 	return s.write(ctx, func(tx *db.Tx) error {
 		if c.Global != nil {
-			if err := subscribe(tx, userID, notify.KindRef{}, !*c.Global); err != nil {
+			if err := subscribe(tx, userID, kept, notify.KindRef{}, !*c.Global); err != nil {
 				return err
 			}
 		}
 		for ref, receive := range c.Kinds {
-			if err := subscribe(tx, userID, ref, receive); err != nil {
+			if err := subscribe(tx, userID, kept, ref, receive); err != nil {
 				return err
 			}
 		}
@@ -50,11 +67,15 @@ func (s *Store) ChangePreferences(ctx context.Context, userID string, c notify.P
 	})
 }
 
-func subscribe(tx *db.Tx, userID string, ref notify.KindRef, receive bool) error {
+// subscribe stores what a user chose. kept is the hash under which earlier choices of theirs may have stayed.
+func subscribe(tx *db.Tx, userID, kept string, ref notify.KindRef, receive bool) error {
 	statement := insert("notify_unsubscribes", "user_id, client_id, kind_id") +
 		" ON CONFLICT (user_id, client_id, kind_id) DO NOTHING"
 	if receive {
 		statement = "DELETE FROM notify_unsubscribes WHERE user_id = ? AND client_id = ? AND kind_id = ?"
+		if _, err := withdraw(tx, kept, ref); err != nil {
+			return err
+		}
 	}
 	_, err := tx.Exec(statement, userID, ref.ClientID, ref.KindID)
 	return err
@@ -72,14 +93,17 @@ func (s *Store) Unsubscribed(ctx context.Context, of []notify.Subscription) (map
 	}
 	// A user's rows are few and next to each other, so all of them are read.
 	rows, err := read(ctx, s, func(tx *db.Tx) ([]notify.Subscription, error) {
-		return db.All(tx, func(row db.Scanner) (u notify.Subscription, err error) {
-			err = row.Scan(&u.UserID, &u.ClientID, &u.KindID)
-			return u, err
-		}, "SELECT user_id, client_id, kind_id FROM notify_unsubscribes WHERE "+textsIn(tx.Dialect(), "user_id"), list)
+		return db.All(tx, scanSubscription, "SELECT user_id, client_id, kind_id FROM notify_unsubscribes WHERE "+
+			textsIn(tx.Dialect(), "user_id"), list)
 	})
 	if err != nil {
 		return nil, err
 	}
+	kept, err := s.objections(ctx, hashOfSubscriber, users)
+	if err != nil {
+		return nil, err
+	}
+	rows = append(rows, kept...)
 	left := make(map[notify.Subscription]bool, len(rows))
 	for _, u := range rows {
 		left[u] = true
@@ -106,6 +130,10 @@ func (s *Store) Suppressed(ctx context.Context, emails []string) (map[string]boo
 	if err != nil {
 		return nil, err
 	}
+	kept, err := s.objections(ctx, hashOfAddress, lowered)
+	if err != nil {
+		return nil, err
+	}
 	return read(ctx, s, func(tx *db.Tx) (map[string]bool, error) {
 		hits, err := db.All(tx, scanText, "SELECT email FROM notify_suppressions WHERE "+textsIn(tx.Dialect(), "email"), list)
 		if err != nil {
@@ -114,6 +142,9 @@ func (s *Store) Suppressed(ctx context.Context, emails []string) (map[string]boo
 		lower := make(map[string]bool, len(hits))
 		for _, e := range hits {
 			lower[e] = true
+		}
+		for _, k := range kept {
+			lower[k.UserID] = true
 		}
 		set := make(map[string]bool, len(hits))
 		for i, e := range emails {
@@ -126,6 +157,11 @@ func (s *Store) Suppressed(ctx context.Context, emails []string) (map[string]boo
 }
 
 const suppressionColumns = "email, reason, source, created"
+
+func scanSuppression(row db.Scanner) (p notify.Suppression, err error) {
+	err = row.Scan(&p.Email, &p.Reason, &p.Source, moment{&p.Created})
+	return p, err
+}
 
 // Suppress implements notify.Store. The newest reason stays.
 func (s *Store) Suppress(ctx context.Context, all ...notify.Suppression) error {
@@ -155,10 +191,8 @@ func (s *Store) Suppress(ctx context.Context, all ...notify.Suppression) error {
 // Suppressions implements notify.Store.
 func (s *Store) Suppressions(ctx context.Context, after string, limit int) ([]notify.Suppression, error) {
 	return view(ctx, s, func(tx *db.Tx) ([]notify.Suppression, error) {
-		return db.All(tx, func(row db.Scanner) (p notify.Suppression, err error) {
-			err = row.Scan(&p.Email, &p.Reason, &p.Source, moment{&p.Created})
-			return p, err
-		}, "SELECT "+suppressionColumns+" FROM notify_suppressions WHERE email > ? ORDER BY email LIMIT ?",
+		return db.All(tx, scanSuppression, "SELECT "+suppressionColumns+" FROM notify_suppressions WHERE "+
+			"email > ? ORDER BY email LIMIT ?",
 			strings.ToLower(after), limit)
 	})
 }
@@ -166,7 +200,16 @@ func (s *Store) Suppressions(ctx context.Context, after string, limit int) ([]no
 // Unsuppress implements notify.Store. It returns ErrNotFound if the address is
 // not suppressed.
 func (s *Store) Unsuppress(ctx context.Context, email string) error {
+	kept, err := s.keptAddress(ctx, email)
+	if err != nil {
+		return err
+	}
 	return s.write(ctx, func(tx *db.Tx) error {
-		return found(tx.Exec("DELETE FROM notify_suppressions WHERE email = ?", strings.ToLower(email)))
+		n, err := tx.Exec("DELETE FROM notify_suppressions WHERE email = ?", strings.ToLower(email))
+		if err != nil {
+			return found(n, err)
+		}
+		hashed, err := withdraw(tx, kept, notify.KindRef{})
+		return changed(n+hashed, err)
 	})
 }

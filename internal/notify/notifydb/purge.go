@@ -57,7 +57,8 @@ func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
 			break
 		}
 	}
-	return purged, errors.Join(s.purgeKeys(ctx), s.purgeLists(ctx), s.purgeInboxes(ctx), s.forgetInboxes(ctx))
+	return purged, errors.Join(s.purgeKeys(ctx), s.purgeLists(ctx), s.purgeInboxes(ctx), s.forgetInboxes(ctx),
+		s.purgeErasures(ctx))
 }
 
 // oldSend is a send that may have messages to delete.

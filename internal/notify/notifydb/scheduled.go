@@ -280,6 +280,9 @@ func firstMembers(tx *db.Tx, rows []sendRow) (map[string][]notify.Member, error)
 func recipientsOf(r *sendRow, members map[string][]notify.Member) []notify.Recipient {
 	var all []notify.Recipient
 	for i, m := range members[r.List()] {
+		if m.UserID == "" && m.Email == "" {
+			continue // erased
+		}
 		all = append(all, notify.Recipient{UserID: m.UserID, Email: m.Email, Audience: i})
 	}
 	for i, a := range r.Audiences {

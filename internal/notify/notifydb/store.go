@@ -53,6 +53,9 @@ type Store struct {
 	claiming chan struct{}
 	turn     atomic.Uint32
 	purging  chan struct{}
+	// erasing allows one erasure of this process at a time.
+	erasing chan struct{}
+	hashes  hashes
 }
 
 var _ notify.Store = (*Store)(nil)
@@ -74,6 +77,7 @@ func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 		db: d, limit: o.QueueLimit, log: o.Log, now: o.Now, steady: o.Now,
 		usage:    usage{bounds: o.Bounds.WithDefaults(), of: map[string]*clientUsage{}},
 		claiming: make(chan struct{}, 1), purging: make(chan struct{}, 1),
+		erasing: make(chan struct{}, 1),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -117,6 +117,9 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"WorkflowDelays", testWorkflowDelays},
 		{"Progress", testProgress},
 		{"Timeline", testTimeline},
+		{"Erase", testErase},
+		{"EraseWaiting", testEraseWaiting},
+		{"EraseTogether", testEraseTogether},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,168 @@
+package notifydb
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"sync"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+)
+
+// hashes makes the hashes in notify_objections. They are keyed, so that nobody who reads the table can try addresses.
+type hashes struct {
+	mu  sync.Mutex
+	key []byte
+}
+
+const (
+	hashOfSubscriber = "unsubscribed"
+	hashOfAddress    = "suppressed"
+)
+
+// hash returns the function that makes hashes.
+func (s *Store) hash(ctx context.Context) (func(of, text string) string, error) {
+	h := &s.hashes
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.key == nil {
+		key, err := s.IDKey(ctx)
+		if err != nil {
+			return nil, err
+		}
+		h.key = key
+	}
+	key := h.key
+	return func(of, text string) string {
+		m := hmac.New(sha256.New, key)
+		m.Write([]byte("notify objection: " + of + "\x00" + text))
+		return hex.EncodeToString(m.Sum(nil))
+	}, nil
+}
+
+// objections returns what stays of erased persons, by the given texts. It costs one small query as long as there is
+// none of anybody.
+func (s *Store) objections(ctx context.Context, of string, texts []string) ([]notify.Subscription, error) {
+	some, err := read(ctx, s, func(tx *db.Tx) ([]string, error) {
+		return db.All(tx, scanText, "SELECT hash FROM notify_objections LIMIT 1")
+	})
+	if err != nil || len(some) == 0 || len(texts) == 0 {
+		return nil, err
+	}
+	hash, err := s.hash(ctx)
+	if err != nil {
+		return nil, err
+	}
+	plain, all := make(map[string]string, len(texts)), make([]string, 0, len(texts))
+	for _, t := range texts {
+		h := hash(of, t)
+		plain[h] = t
+		all = append(all, h)
+	}
+	list, err := textList(all)
+	if err != nil {
+		return nil, err
+	}
+	return read(ctx, s, func(tx *db.Tx) ([]notify.Subscription, error) {
+		return db.All(tx, func(row db.Scanner) (o notify.Subscription, err error) {
+			err = row.Scan(&o.UserID, &o.ClientID, &o.KindID)
+			o.UserID = plain[o.UserID]
+			return o, err
+		}, "SELECT hash, client_id, kind_id FROM notify_objections WHERE "+textsIn(tx.Dialect(), "hash")+
+			" ORDER BY client_id, kind_id", list)
+	})
+}
+
+// withdraw deletes what stays of a person because of what they chose now.
+func withdraw(tx *db.Tx, hash string, ref notify.KindRef) (int64, error) {
+	return tx.Exec("DELETE FROM notify_objections WHERE hash = ? AND client_id = ? AND kind_id = ?", hash, ref.ClientID,
+		ref.KindID)
+}
+
+var newObjection = insert("notify_objections", "hash, client_id, kind_id, source, created") +
+	" ON CONFLICT (hash, client_id, kind_id) DO NOTHING"
+
+// ownSubscriptions returns the condition on what a person unsubscribed from, as far as it belongs to the client.
+func ownSubscriptions(p notify.Person, subscriber string) (string, []any) {
+	if p.All {
+		return "user_id = ?", []any{subscriber}
+	}
+	return "user_id = ? AND (client_id = ? OR client_id = '' AND kind_id IN (SELECT id FROM notify_campaign_types " +
+		"WHERE client_id = ?))", []any{subscriber, p.ClientID, p.ClientID}
+}
+
+// erasePreferences replaces what the person unsubscribed from by hashes, so that it stays in effect.
+func (s *Store) erasePreferences(ctx context.Context, e *erasure) error {
+	hash, err := s.hash(ctx)
+	if err != nil {
+		return err
+	}
+	for _, subscriber := range e.Subscribers() {
+		where, args := ownSubscriptions(e.Person, subscriber)
+		err := s.write(ctx, func(tx *db.Tx) error {
+			gone, err := matching(tx, scanSubscription, "DELETE FROM notify_unsubscribes WHERE "+where+
+				" RETURNING user_id, client_id, kind_id", args...)
+			if err != nil {
+				return err
+			}
+			for _, g := range gone {
+				if _, err := tx.Exec(newObjection, hash(hashOfSubscriber, subscriber), g.ClientID, g.KindID, "unsubscribed",
+					db.Nanos(s.now())); err != nil {
+					return err
+				}
+			}
+			return e.count(tx, "preferences", len(gone))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func scanSubscription(row db.Scanner) (u notify.Subscription, err error) {
+	err = row.Scan(&u.UserID, &u.ClientID, &u.KindID)
+	return u, err
+}
+
+// eraseSuppressions replaces suppressed addresses of the person by hashes, so that they stay suppressed. The list
+// belongs to no client.
+func (s *Store) eraseSuppressions(ctx context.Context, e *erasure) error {
+	if !e.All {
+		return nil
+	}
+	hash, err := s.hash(ctx)
+	if err != nil {
+		return err
+	}
+	for _, address := range e.addresses {
+		err := s.write(ctx, func(tx *db.Tx) error {
+			gone, err := matching(tx, scanText, "DELETE FROM notify_suppressions WHERE email = ? RETURNING source", address)
+			if err != nil {
+				return err
+			}
+			for _, source := range gone {
+				if _, err := tx.Exec(newObjection, hash(hashOfAddress, address), "", "", source, db.Nanos(s.now())); err != nil {
+					return err
+				}
+			}
+			return e.count(tx, "suppressions", len(gone))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keptAddress returns the hash of an address that may be suppressed.
+func (s *Store) keptAddress(ctx context.Context, email string) (string, error) {
+	hash, err := s.hash(ctx)
+	if err != nil {
+		return "", err
+	}
+	return hash(hashOfAddress, strings.ToLower(email)), nil
+}

@@ -1,0 +1,298 @@
+package notifydb
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+)
+
+// lowerASCII is what lower does in SQLite, and in PostgreSQL with the collation C.
+func lowerASCII(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, s)
+}
+
+// indexIn returns an expression: where a text, its argument, is in a column; 0 if it is not.
+func indexIn(d db.Dialect, column string) string {
+	if d == db.Postgres {
+		return "strpos(" + column + ", CAST(? AS TEXT))"
+	}
+	return "instr(" + column + ", ?)"
+}
+
+// mentions returns a condition on a column with JSON that may name the person. It finds more than that, never less.
+func mentions(d db.Dialect, column string, p notify.Person) (string, []any) {
+	var parts []string
+	var args []any
+	for _, name := range []string{p.UserID, p.Email} {
+		if name == "" {
+			continue
+		}
+		text, _ := json.Marshal(lowerASCII(name)) // it is a text
+		lowered := "lower(" + column + ")"
+		if d == db.Postgres {
+			lowered = "lower(" + column + ` COLLATE "C")`
+		}
+		parts = append(parts, indexIn(d, lowered)+" > 0")
+		args = append(args, string(text))
+	}
+	return "(" + strings.Join(parts, " OR ") + ")", args
+}
+
+// eachMessage visits the messages of a person in parts, those of the newest sends first. The messages of a send are
+// next to each other, but may be in several parts.
+func (s *Store) eachMessage(ctx context.Context, p notify.Person, visit func([]notify.Message) error) error {
+	var parts []string
+	var args []any
+	if p.UserID != "" {
+		parts, args = append(parts, "user_id = ?"), append(args, p.UserID)
+	}
+	if p.Email != "" {
+		parts, args = append(parts, "lower(email) = ?"), append(args, lowerASCII(p.Email))
+	}
+	q := notify.MessageQuery{ClientID: p.ClientID, All: p.All, Limit: erasedBatch}
+	for {
+		list, err := s.search(ctx, q, " AND ("+strings.Join(parts, " OR ")+")", args)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		if err := visit(list); err != nil {
+			return err
+		}
+		q.After = list[len(list)-1].Number
+	}
+}
+
+// eachSend visits the sends in one of the two tables that have the person among their audiences.
+func (s *Store) eachSend(ctx context.Context, p notify.Person, table string, visit func(*sendRow) error) error {
+	columns, scan := sendColumns, scanSend
+	if table == "notify_scheduled" {
+		columns, scan = scheduledColumns, scanScheduled
+	}
+	for after := int64(-1); ; {
+		rows, err := view(ctx, s, func(tx *db.Tx) ([]sendRow, error) {
+			if err := useIndexes(tx); err != nil {
+				return nil, err
+			}
+			where, args := mentions(tx.Dialect(), "data", p)
+			args = append([]any{after}, args...)
+			if !p.All {
+				where, args = where+" AND client_id = ?", append(args, p.ClientID)
+			}
+			return matching(tx, scan, "SELECT "+columns+" FROM "+table+" WHERE number > ? AND "+where+" ORDER BY number LIMIT ?",
+				append(args, erasedBatch)...)
+		})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		for i := range rows {
+			after = rows[i].Number
+			if !slices.ContainsFunc(rows[i].Audiences, p.Named) {
+				continue
+			}
+			if err := visit(&rows[i]); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// listBlock is a block of a list of recipients.
+type listBlock struct {
+	list, client string
+	send         int64
+	position     int
+	size         int
+	members      []notify.Member
+}
+
+func scanBlocks(tx *db.Tx, where string, args ...any) ([]listBlock, error) {
+	return matching(tx, func(row db.Scanner) (b listBlock, err error) {
+		var text string
+		if err := row.Scan(&b.list, &b.client, &b.send, &b.position, &text); err != nil {
+			return b, err
+		}
+		b.size = len(text)
+		err = json.Unmarshal([]byte(text), &b.members)
+		return b, err
+	}, "SELECT m.list, l.client_id, l.send, m.position, m.members FROM notify_list_members AS m "+
+		"JOIN notify_lists AS l ON l.id = m.list "+where, args...)
+}
+
+// blocksAtOnce is how many blocks are in memory.
+const blocksAtOnce = 8
+
+// eachBlock visits the blocks of lists that contain the person.
+func (s *Store) eachBlock(ctx context.Context, p notify.Person, visit func(listBlock) error) error {
+	for list, at := "", -1; ; {
+		blocks, err := view(ctx, s, func(tx *db.Tx) ([]listBlock, error) {
+			where, args := mentions(tx.Dialect(), "m.members", p)
+			args = append([]any{list, at}, args...)
+			if !p.All {
+				where, args = where+" AND l.client_id = ?", append(args, p.ClientID)
+			}
+			return scanBlocks(tx, "WHERE (m.list, m.position) > (?, ?) AND "+where+" ORDER BY m.list, m.position LIMIT ?",
+				append(args, blocksAtOnce)...)
+		})
+		if err != nil || len(blocks) == 0 {
+			return err
+		}
+		for _, b := range blocks {
+			list, at = b.list, b.position
+			if !slices.ContainsFunc(b.members, func(m notify.Member) bool { return p.Is(m.UserID, m.Email) }) {
+				continue
+			}
+			if err := visit(b); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// inboxesOf returns the inboxes that the user may have.
+func (s *Store) inboxesOf(ctx context.Context, p notify.Person) ([]notify.Owner, error) {
+	if !p.All {
+		return []notify.Owner{{ClientID: p.ClientID, UserID: p.UserID}}, nil
+	}
+	return read(ctx, s, func(tx *db.Tx) ([]notify.Owner, error) {
+		return matching(tx, scanOwner, "SELECT client_id, user_id FROM notify_inboxes WHERE user_id = ? AND client_id IN "+
+			"(SELECT client_id FROM notify_receipts WHERE user_id = ? UNION SELECT id FROM notify_clients) ORDER BY client_id",
+			p.UserID, p.UserID)
+	})
+}
+
+// ShowPerson implements notify.Store.
+func (s *Store) ShowPerson(ctx context.Context, p notify.Person, add func(any) error) error {
+	for _, part := range []func(context.Context, notify.Person, func(any) error) error{
+		s.showSuppressions, s.showObjections, s.showListed, s.showScheduled, s.showInboxes, s.showMessages,
+	} {
+		if err := part(ctx, p, add); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) showSuppressions(ctx context.Context, p notify.Person, add func(any) error) error {
+	e := erasure{Erasure: notify.Erasure{Person: p}}
+	if !p.All {
+		return nil
+	}
+	if err := s.findAddresses(ctx, &e); err != nil {
+		return err
+	}
+	list, err := textList(e.addresses)
+	if err != nil {
+		return err
+	}
+	found, err := read(ctx, s, func(tx *db.Tx) ([]notify.Suppression, error) {
+		return db.All(tx, scanSuppression, "SELECT "+suppressionColumns+" FROM notify_suppressions WHERE "+
+			textsIn(tx.Dialect(), "email")+" ORDER BY email", list)
+	})
+	return addAll(found, err, add)
+}
+
+func addAll[T any](list []T, err error, add func(any) error) error {
+	for i := 0; err == nil && i < len(list); i++ {
+		err = add(list[i])
+	}
+	return err
+}
+
+func (s *Store) showObjections(ctx context.Context, p notify.Person, add func(any) error) error {
+	for _, subscriber := range p.Subscribers() {
+		where, args := ownSubscriptions(p, subscriber)
+		found, err := read(ctx, s, func(tx *db.Tx) ([]notify.Objection, error) {
+			return matching(tx, func(row db.Scanner) (o notify.Objection, err error) {
+				o.Subscription, err = scanSubscription(row)
+				return o, err
+			}, "SELECT user_id, client_id, kind_id FROM notify_unsubscribes WHERE "+where+
+				" ORDER BY client_id, kind_id", args...)
+		})
+		if err := addAll(found, err, add); err != nil {
+			return err
+		}
+		kept, err := s.objections(ctx, hashOfSubscriber, []string{subscriber})
+		if err != nil {
+			return err
+		}
+		for _, k := range kept {
+			if !p.All && k.ClientID != p.ClientID {
+				continue
+			}
+			if err := add(notify.Objection{Subscription: k, Kept: true}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) showListed(ctx context.Context, p notify.Person, add func(any) error) error {
+	return s.eachBlock(ctx, p, func(b listBlock) error {
+		for _, m := range b.members {
+			if p.Is(m.UserID, m.Email) {
+				if err := add(notify.ListedMember{Send: b.send, Member: m}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func (s *Store) showScheduled(ctx context.Context, p notify.Person, add func(any) error) error {
+	return s.eachSend(ctx, p, "notify_scheduled", func(r *sendRow) error { return add(r.Send) })
+}
+
+func (s *Store) showInboxes(ctx context.Context, p notify.Person, add func(any) error) error {
+	if p.UserID == "" {
+		return nil
+	}
+	owners, err := s.inboxesOf(ctx, p)
+	if err != nil {
+		return err
+	}
+	for _, of := range owners {
+		found, err := read(ctx, s, func(tx *db.Tx) ([]notify.Notification, error) {
+			return matching(tx, scanNotification, "SELECT "+notificationColumns+
+				" FROM notify_inbox WHERE client_id = ? AND user_id = ? ORDER BY position DESC", of.ClientID, of.UserID)
+		})
+		if err := addAll(found, err, add); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) showMessages(ctx context.Context, p notify.Person, add func(any) error) error {
+	return s.eachMessage(ctx, p, func(list []notify.Message) error {
+		numbers := make([]int64, 0, len(list))
+		for _, m := range list {
+			numbers = append(numbers, notify.SendOf(m.Number))
+		}
+		slices.Sort(numbers)
+		sends, err := view(ctx, s, func(tx *db.Tx) (map[int64]*notify.Send, error) {
+			return s.sendsOf(tx, slices.Compact(numbers))
+		})
+		if err != nil {
+			return err
+		}
+		for _, m := range list {
+			if of := sends[notify.SendOf(m.Number)]; of != nil {
+				if err := add(notify.Claimed{Message: m, Send: of}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
