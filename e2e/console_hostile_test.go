@@ -300,6 +300,7 @@ func hostilePages(p *planted) []screen {
 		{pattern: "/notifications/mailbox/{number}", params: []string{"1"}, query: "?view=headers",
 			plants: []string{"mail subject"}},
 		{pattern: "/notifications/suppressions", query: q},
+		{pattern: "/notifications/recurring", query: "?after=" + url.QueryEscape(payload("after"))},
 		{pattern: "/preferences"},
 		{pattern: "/system"},
 		{pattern: "/system/history", query: "?range=" + url.QueryEscape(payload("r"))},
