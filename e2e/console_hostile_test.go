@@ -306,6 +306,7 @@ func hostilePages(p *planted) []screen {
 			plants: []string{"mail subject"}},
 		{pattern: "/notifications/suppressions", query: q},
 		{pattern: "/notifications/recipients", query: "?user=" + url.QueryEscape(payload("recipient"))},
+		{pattern: "/notifications/recurring", query: "?after=" + url.QueryEscape(payload("after"))},
 		{pattern: "/preferences"},
 		{pattern: "/system"},
 		{pattern: "/system/history", query: "?range=" + url.QueryEscape(payload("r"))},

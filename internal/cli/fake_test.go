@@ -420,6 +420,14 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		return 200, []any{object{"status": "queued", "recipient": "user-guid", "notification_id": "message-1"}}
 	case "DELETE /notify/sends/send-1":
 		return 200, object{"id": "send-1", "status": "canceled", "counts": object{"total": 20, "queued": 3, "canceled": 12}}
+	case "GET /notify/recurring_sends":
+		return 200, object{"recurring_sends": []any{recurringSend("active"), recurringSend("paused")}, "_links": object{}}
+	case "GET /notify/recurring_sends/weekly", "PUT /notify/recurring_sends/weekly":
+		return 200, recurringSend("active")
+	case "POST /notify/recurring_sends/weekly/pause":
+		return 200, recurringSend("paused")
+	case "DELETE /notify/recurring_sends/weekly":
+		return 204, nil
 	case "POST /notify/sends":
 		return 202, object{"id": "send-1", "status": "scheduled"}
 	case "GET /notify/messages/message-1":

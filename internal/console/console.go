@@ -60,7 +60,8 @@ var chapters = map[string]string{
 	"template.html":  "notifications#personal-data", "send.html": "notifications#sending",
 	"review.html": "notifications#sending", "sends.html": "notifications#sending", "sent.html": "notifications#sending",
 	"message.html": "notifications#delivery", "campaigns.html": "notifications#sending",
-	"mailbox.html": "notifications#for-operators", "mail.html": "notifications#for-operators",
+	"recurring.html": "notifications-timing",
+	"mailbox.html":   "notifications#for-operators", "mail.html": "notifications#for-operators",
 	"recipients.html":   "notifications-recipients#erase-a-recipients-data",
 	"suppressions.html": "notifications#delivery", "preferences.html": "notifications#delivery",
 }

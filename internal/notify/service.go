@@ -37,6 +37,8 @@ type Request struct {
 	SendAt time.Time
 	// ExpiresAt is when what is not delivered is given up; zero means never.
 	ExpiresAt time.Time
+	// Occurrence is set for those of recurring sends.
+	Occurrence *Occurrence
 	// Async requests a response (202) before a large audience is read.
 	Async bool
 }

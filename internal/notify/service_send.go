@@ -109,6 +109,7 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 	if r.SendAt.After(now) {
 		n.SendAt = r.SendAt
 	}
+	n.Occurrence = r.Occurrence
 	if strings.TrimSpace(n.Content.Subject) == "" {
 		n.Content.Subject = noSubject
 	}

@@ -36,6 +36,7 @@ type Store interface {
 	Destinations
 	Timelines
 	People
+	Recurrings
 	Upkeep
 }
 
@@ -138,6 +139,9 @@ type NewSend struct {
 	// audience, which is read then. PlannedLimit is how many the client may have in all its
 	// scheduled sends, where an audience counts as one; 0 means no limit.
 	Planned, PlannedLimit int
+	// Occurrence is that of a recurring send; nil for others. If it is no longer due, nothing is stored, and Accept
+	// fails with ErrSuperseded.
+	Occurrence *Occurrence
 }
 
 // Idempotency identifies a request that may be repeated without effect.

@@ -37,6 +37,7 @@ import (
 	"ingot/internal/notify/mail/mailbox"
 	"ingot/internal/notify/notifydb"
 	"ingot/internal/notify/outbound"
+	"ingot/internal/notify/recurring"
 	"ingot/internal/notify/template"
 	"ingot/internal/server/databases"
 	"ingot/internal/server/diskspace"
@@ -96,6 +97,7 @@ type notifications struct {
 	unsubscriber *notify.Unsubscriber
 	tokens       *inbox.Tokens
 	hub          *inbox.Hub
+	recurring    *recurring.Runner
 	mailbox      *mailbox.Mailbox // nil if a mail server is configured
 	others       []background.Service
 	log          *slog.Logger
@@ -189,6 +191,7 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 		Extended: n.service.Extended, Log: o.Log, Metrics: delivery.NewMetrics(o.Registry),
 		Webhooks: n.webhooks, Lead: o.leads("purge-messages"), Tracer: o.Tracer,
 	}))
+	n.recurring = recurring.New(recurring.Options{Store: n.store, Send: n.service.Send, Log: o.Log})
 	if err := n.openBounces(o); err != nil {
 		return nil, err
 	}
@@ -257,14 +260,14 @@ func (n *notifications) openBounces(o notificationsOptions) error {
 
 // parts returns what has to be started, in this order.
 func (n *notifications) parts() []background.Service {
-	return append(n.others[:len(n.others):len(n.others)], n.hub, n.delivery)
+	return append(n.others[:len(n.others):len(n.others)], n.hub, n.delivery, n.recurring)
 }
 
 // routes returns the route tables of both versions.
 func (n *notifications) routes(verifier *token.Verifier, b *frontend) *httpext.Versions {
 	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick,
 		CheckWebhook: n.webhooks.Check, CheckDomain: n.checkDomain, Tokens: n.tokens,
-		Hub: n.hub, Log: n.log}
+		Hub: n.hub, KickRecurring: n.recurring.Kick, Log: n.log}
 	if n.mailbox != nil {
 		extensions.Mailbox = n.mailbox
 	}

@@ -227,6 +227,12 @@ func contentOf(s *core.Session, value string) (string, error) {
 // notifications send
 
 type sendFlags struct {
+	messageFlags
+	timeFlags
+}
+
+// messageFlags are what is sent to whom.
+type messageFlags struct {
 	notifyFlags
 	Everyone bool   `long:"everyone" description:"To all users"`
 	User     string `long:"user" value-name:"NAME|GUID" description:"To one user"`
@@ -239,7 +245,6 @@ type sendFlags struct {
 	Text     string `long:"text" value-name:"TEXT" description:"Text, or @FILE"`
 	HTML     string `long:"html" value-name:"HTML" description:"HTML, or @FILE"`
 	ReplyTo  string `long:"reply-to" value-name:"ADDRESS" description:"Reply-To address"`
-	timeFlags
 }
 
 type receipt struct {
@@ -253,18 +258,9 @@ func sendNotification(ctx context.Context, s *core.Session, w core.Words, f *sen
 	if err != nil {
 		return nil, err
 	}
-	body := map[string]any{"kind_id": w["KIND"]}
-	for key, value := range map[string]string{"subject": f.Subject, "text": f.Text, "html": f.HTML,
-		"reply_to": f.ReplyTo} {
-		if value == "" {
-			continue
-		}
-		if body[key], err = contentOf(s, value); err != nil {
-			return nil, err
-		}
-	}
-	if body["text"] == nil && body["html"] == nil {
-		return nil, core.UsageError("--text or --html is required")
+	body, err := f.content(s, w["KIND"])
+	if err != nil {
+		return nil, err
 	}
 	s.Say("Sending %s...", s.Out.Bold(w["KIND"]))
 	if f.timeFlags != (timeFlags{}) {
@@ -288,11 +284,29 @@ func sendNotification(ctx context.Context, s *core.Session, w core.Words, f *sen
 	return out, nil
 }
 
+// content returns the body of a send, without whom it is sent to.
+func (f *messageFlags) content(s *core.Session, kind string) (body map[string]any, err error) {
+	body = map[string]any{"kind_id": kind}
+	for key, value := range map[string]string{"subject": f.Subject, "text": f.Text, "html": f.HTML,
+		"reply_to": f.ReplyTo} {
+		if value == "" {
+			continue
+		}
+		if body[key], err = contentOf(s, value); err != nil {
+			return nil, err
+		}
+	}
+	if body["text"] == nil && body["html"] == nil {
+		return nil, core.UsageError("--text or --html is required")
+	}
+	return body, nil
+}
+
 // audience is whom to send to: the path of version 1 of the API, and the type of an audience.
 type audience struct{ path, kind, id string }
 
 // to returns the recipients.
-func (f *sendFlags) to(ctx context.Context, s *core.Session) (audience, error) {
+func (f *messageFlags) to(ctx context.Context, s *core.Session) (audience, error) {
 	var all []audience
 	if f.Everyone {
 		all = append(all, audience{"/everyone", "everyone", ""})
@@ -421,6 +435,11 @@ func Commands() []*core.Command {
 			"disk-full --everyone --subject 'Disk full' --text 'Please tidy up'",
 			"disk-full --space dev --text 'Please tidy up'",
 			"maintenance --everyone --text 'In an hour' --at 2026-12-24T18:00:00+01:00"),
+		core.Entry("notifications repeat", "NAME KIND", "Create or replace a recurring send", core.NeedsLogin, repeatSend,
+			"weekly news --cron '0 9 * * mon' --zone Europe/Berlin --everyone --subject 'This week' --text @week.txt",
+			"stand-up team --cron '45 8 * * mon-fri' --zone Europe/Berlin --space dev --text 'In 15 minutes' --ttl 15m"),
+		core.Entry("notifications recurring", "", "List, show, pause or delete recurring sends", core.NeedsLogin,
+			changeRecurring, "", "--show weekly", "--pause weekly", "--resume weekly", "--delete weekly"),
 		core.Entry("notifications cancel", "SEND", "Cancel what is not out yet of a send", core.NeedsLogin, cancelSend,
 			"0b0c5f1e-7a8e-9d0f-3f5a-6b1c52d7e4a9"),
 		core.Entry("notifications status", "NOTIFICATION", "Show a notification's delivery status",

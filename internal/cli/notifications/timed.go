@@ -35,24 +35,29 @@ func (f *sendFlags) sendTimed(ctx context.Context, s *core.Session, body map[str
 			body[key] = value
 		}
 	}
-	if f.Email != "" {
-		body["recipients"] = []map[string]string{{"email": f.Email}}
-	} else {
-		audience := map[string]string{"type": to.kind}
-		if to.id != "" {
-			audience["id"] = to.id
-		}
-		if f.Role != "" {
-			audience["role"] = f.Role
-		}
-		body["audience"] = audience
-	}
+	f.address(body, to)
 	out := &sent{}
 	if err := f.call(ctx, s, http.MethodPost, "/sends", body, out); err != nil {
 		return nil, err
 	}
 	s.OK()
 	return out, nil
+}
+
+// address sets who gets a send.
+func (f *messageFlags) address(body map[string]any, to audience) {
+	if f.Email != "" {
+		body["recipients"] = []map[string]string{{"email": f.Email}}
+		return
+	}
+	audience := map[string]string{"type": to.kind}
+	if to.id != "" {
+		audience["id"] = to.id
+	}
+	if f.Role != "" {
+		audience["role"] = f.Role
+	}
+	body["audience"] = audience
 }
 
 // notifications cancel

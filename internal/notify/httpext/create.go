@@ -55,15 +55,15 @@ type newSendBody struct {
 
 type audienceBody struct {
 	Type notify.AudienceType `json:"type"`
-	ID   string              `json:"id"`
-	Role string              `json:"role"`
+	ID   string              `json:"id,omitempty"`
+	Role string              `json:"role,omitempty"`
 }
 
 type recipientBody struct {
-	User   string          `json:"user"`
-	Email  string          `json:"email"`
-	Locale string          `json:"locale"`
-	Data   json.RawMessage `json:"data"`
+	User   string          `json:"user,omitempty"`
+	Email  string          `json:"email,omitempty"`
+	Locale string          `json:"locale,omitempty"`
+	Data   json.RawMessage `json:"data,omitempty"`
 }
 
 func (b recipientBody) member() notify.Member {

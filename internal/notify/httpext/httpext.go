@@ -32,6 +32,8 @@ type Options struct {
 	Unsubscriber *notify.Unsubscriber
 	// Kick tells the delivery that a message was queued again.
 	Kick func()
+	// KickRecurring tells what sends recurring sends that one has changed.
+	KickRecurring func()
 	// CheckWebhook returns why a webhook's address will never be called; nil
 	// allows all addresses.
 	CheckWebhook func(ctx context.Context, address string) error
@@ -113,6 +115,9 @@ func Register(g *web.Group, o Options) {
 	if o.Kick == nil {
 		o.Kick = func() {}
 	}
+	if o.KickRecurring == nil {
+		o.KickRecurring = func() {}
+	}
 	f := &handlers{o}
 	sender := web.Scope(scopeWrite, scopeEmails)
 
@@ -165,6 +170,7 @@ func Register(g *web.Group, o Options) {
 	f.registerWorkflows(g)
 	f.registerInbox(g)
 	f.registerPeople(g)
+	f.registerRecurring(g)
 
 	recipient := web.Own("the sealed token in the path, which only the recipient's mail contains")
 	g.Handle("GET", "/unsubscribe/{token}", recipient, f.unsubscribePage)

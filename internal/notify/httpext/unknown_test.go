@@ -101,6 +101,9 @@ func TestUnknownFields(t *testing.T) {
 			`{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /destinations/{channel}", "/destinations/chat", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
 		{1, "POST /erasures", "", `{"user_id":"u-1","colour":"x"}`, 422, "colour", ""},
+		{1, "PUT /recurring_sends/{name}", "/recurring_sends/x", `{"cron":"@daily","send":{"colour":"x"}}`, 422, "colour", ""},
+		{1, "POST /recurring_sends/{name}/pause", "/recurring_sends/x/pause", `{"colour":"x"}`, 404, "", ""},
+		{1, "POST /recurring_sends/{name}/resume", "/recurring_sends/x/resume", `{"colour":"x"}`, 404, "", ""},
 		{1, "POST /inbox/tokens", "", `{"user_id":"u-1","colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /inbox/origins", "", `{"origins":[],"colour":"x"}`, 422, "colour", ""},
 		{1, "PATCH /inbox/notifications/{notification}", "/inbox/notifications/x", `{"read":true,"colour":"x"}`, 422,
@@ -129,6 +132,9 @@ func TestUnknownFields(t *testing.T) {
 			`{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /destinations/{channel}", "/destinations/chat", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
 		{2, "POST /erasures", "", `{"user_id":"u-1","colour":"x"}`, 422, "colour", ""},
+		{2, "PUT /recurring_sends/{name}", "/recurring_sends/x", `{"cron":"@daily","send":{"colour":"x"}}`, 422, "colour", ""},
+		{2, "POST /recurring_sends/{name}/pause", "/recurring_sends/x/pause", `{"colour":"x"}`, 404, "", ""},
+		{2, "POST /recurring_sends/{name}/resume", "/recurring_sends/x/resume", `{"colour":"x"}`, 404, "", ""},
 		{2, "POST /inbox/tokens", "", `{"user_id":"u-1","colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /inbox/origins", "", `{"origins":[],"colour":"x"}`, 422, "colour", ""},
 		{2, "PATCH /inbox/notifications/{notification}", "/inbox/notifications/x", `{"read":true,"colour":"x"}`, 422,
@@ -150,7 +156,8 @@ func TestUnknownFields(t *testing.T) {
 		if slices.Contains([]string{"/templates/preview", "/templates/check", "/webhooks", "/sends", "/erasures"},
 			path) ||
 			strings.Contains(path, "/variants/") || strings.Contains(path, "/channels") || strings.Contains(path, "/workflow") ||
-			strings.HasPrefix(path, "/destinations") || strings.HasPrefix(path, "/inbox/") {
+			strings.HasPrefix(path, "/destinations") ||
+			strings.HasPrefix(path, "/recurring_sends") || strings.HasPrefix(path, "/inbox/") {
 			if !strings.Contains(a.Message(), tc.field) {
 				t.Errorf("v%d %s: %q does not name %s", tc.version, tc.route, a.Message(), tc.field)
 			}

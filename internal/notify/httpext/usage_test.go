@@ -29,6 +29,7 @@ var storing = map[int]map[string]string{
 		"POST /sends":                                 `{"kind_id":"k","recipients":[{"user":"u","data":{"t":"$"}}]}`,
 		"PUT /templates/{template}/variants/{locale}": `{"text":"$$$"}`,
 		"PUT /kinds/{kind}/schema":                    `{"title":"$$$"}`,
+		"PUT /recurring_sends/{name}":                 `{"cron":"@daily","send":{"kind_id":"k","text":"$$$","audience":{"type":"user","id":"u"}}}`,
 	},
 	2: {
 		"POST /senders":                               `{"name":"#$"}`,
@@ -40,6 +41,7 @@ var storing = map[int]map[string]string{
 		"POST /senders/{sender}/campaigns":            `{"campaign_type_id":"{type}","subject":"s","text":"$","send_to":{"emails":["a@example.com"]}}`,
 		"PUT /templates/{template}/variants/{locale}": `{"text":"$$$"}`,
 		"PUT /kinds/{kind}/schema":                    `{"title":"$$$"}`,
+		"PUT /recurring_sends/{name}":                 `{"cron":"@daily","send":{"kind_id":"k","text":"$$$","audience":{"type":"user","id":"u"}}}`,
 		"POST /sends":                                 `{"kind_id":"k","data":{"t":"$"},"audience":{"type":"user","id":"u"}}`,
 	},
 }
@@ -66,6 +68,8 @@ var bounded = map[string]string{
 	"PUT /kinds/{kind}/workflow":                          "16 KiB for a kind, which counts as its definition",
 	"PUT /campaign_types/{type}/channels":                 "a set of channels",
 	"PUT /destinations/{channel}":                         "one for each channel, of 2,200 bytes; counted as definitions",
+	"POST /recurring_sends/{name}/pause":                  "stores nothing new",
+	"POST /recurring_sends/{name}/resume":                 "stores nothing new",
 	"POST /inbox/tokens":                                  "stores nothing",
 	"PATCH /inbox/notifications/{notification}":           "of users, for notifications that exist",
 	"POST /inbox/read_all":                                "of users, for notifications that exist",
@@ -93,7 +97,7 @@ func TestEverythingStoredIsBounded(t *testing.T) {
 				w := apitest.Bounded(t, notify.Limits{}, notify.Bounds{Sends: most, Definitions: most})
 				c := w.Client("shop")
 				method, path, _ := strings.Cut(name, " ")
-				fill := strings.NewReplacer(append([]string{"$", long}, parents(t, w, c, version)...)...)
+				fill := strings.NewReplacer(append([]string{"$", long, "{name}", "n"}, parents(t, w, c, version)...)...)
 				path, body = fill.Replace(path), fill.Replace(body)
 				var last apitest.Answer
 				for i := range 10 {

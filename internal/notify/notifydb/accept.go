@@ -416,6 +416,14 @@ func (s *Store) admit(tx *db.Tx, batch []*acceptance, now time.Time) error {
 	if err := admitScheduled(tx, batch); err != nil {
 		return err
 	}
+	if err := s.admitQueue(tx, batch); err != nil {
+		return err
+	}
+	return admitOccurrences(tx, batch)
+}
+
+// admitQueue refuses what exceeds the queue limit.
+func (s *Store) admitQueue(tx *db.Tx, batch []*acceptance) error {
 	if s.limit <= 0 || s.backlog.far(s.limit, batch) {
 		return nil
 	}

@@ -293,8 +293,11 @@ func (s *Store) releaseAll(ctx context.Context) error {
 				return err
 			}
 		}
-		_, err := tx.Exec("UPDATE notify_callbacks SET due = ?, lease_owner = '' WHERE lease_owner <> ''", now)
-		return err
+		if _, err := tx.Exec("UPDATE notify_callbacks SET due = ?, lease_owner = '' WHERE lease_owner <> ''",
+			now); err != nil {
+			return err
+		}
+		return releaseRecurring(tx)
 	})
 }
 

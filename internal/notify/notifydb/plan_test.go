@@ -27,6 +27,10 @@ func TestPlans(t *testing.T) {
 			return table + "_pkey"
 		}
 		now := db.Nanos(time.Now())
+		recurringKey := "notify_recurring_pkey"
+		if sqlite {
+			recurringKey = "sqlite_autoindex_notify_recurring_1"
+		}
 		pick := "SELECT " + messageColumns + " FROM notify_messages WHERE " + queueAfter + inOrder
 		pickArgs := []any{1, now, 0, 0, 500}
 		if !sqlite {
@@ -63,6 +67,12 @@ func TestPlans(t *testing.T) {
 			"ScheduledListed": {
 				"SELECT number FROM notify_scheduled WHERE client_id = ? AND number < ? ORDER BY number DESC LIMIT ?",
 				[]any{"c7", farthest.due, 10}, "notify_scheduled_client",
+			},
+			"Recurring":    {firstRecurring, []any{farthest.due}, "notify_recurring_due"},
+			"RecurringDue": {dueRecurring, []any{now, 100}, "notify_recurring_due"},
+			"RecurringListed": {
+				"SELECT name FROM notify_recurring WHERE (client_id, name) > (?, ?) ORDER BY client_id, name LIMIT ?",
+				[]any{"c", "n", 10}, recurringKey,
 			},
 			"Callbacks": {"SELECT id FROM notify_callbacks WHERE due <= ? ORDER BY due, id LIMIT ?", []any{now, 10},
 				"notify_callbacks_due"},
@@ -160,10 +170,12 @@ func populate(t testing.TB, d *db.DB) *Store {
 	const sends, each = 2500, 6
 	now := db.Nanos(time.Now())
 	err = d.Update(t.Context(), func(tx *db.Tx) error {
-		var rows, messages, keys, calls, later []any
+		var rows, messages, keys, calls, later, repeated []any
 		for i := range int64(sends) {
 			rows = append(rows, i+1, fmt.Sprint("c", i%100), "k", now, "{}", 0, "", each, false, now, "", 0)
 			later = append(later, sends+i+1, fmt.Sprint("c", i%100), "k", now, "{}", 1, now+int64(time.Hour)+i)
+			repeated = append(repeated, fmt.Sprint("c", i%100), fmt.Sprint(i), "0 9 * * *", "UTC", 0, 0, 0, "{}", 0,
+				now+int64(time.Hour)+i, now+int64(time.Hour)+i, i/100, 0, 0, 0, 0, 0, "", now, now)
 			keys = append(keys, "c", fmt.Sprint(i), "h", i, now+i)
 			calls = append(calls, fmt.Sprint(i), "h", "{}", 0, now+i, "")
 			for j := range each {
@@ -186,6 +198,7 @@ func populate(t testing.TB, d *db.DB) *Store {
 			{newInsertion("notify_idempotency", "client_id, name, hash, send, ends", ""), keys},
 			{newCallbacks, calls},
 			{newScheduled, later},
+			{newInsertion("notify_recurring", recurringColumns, ""), repeated},
 		} {
 			if err := in.all(tx, in.args); err != nil {
 				return err

@@ -221,6 +221,7 @@ var definitionTables = []struct{ table, columns, where string }{
 	{"notify_templates", templateBytes, "owner = ?"},
 	{"notify_senders", "octet_length(name)", "client_id = ?"},
 	{"notify_destinations", "octet_length(url) + octet_length(secret)", "client_id = ?"},
+	{"notify_recurring", "octet_length(name) + octet_length(message)", "client_id = ?"},
 	{"notify_origins", "octet_length(origin)", "client_id = ?"},
 	{"notify_campaign_types", "octet_length(name) + octet_length(description)", "client_id = ?"},
 }

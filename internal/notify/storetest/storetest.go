@@ -69,6 +69,9 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"ScheduleList", testScheduleList},
 		{"ScheduleLimit", testScheduleLimit},
 		{"ScheduleOnce", testScheduleOnce},
+		{"Recurring", testRecurring},
+		{"RecurringBounds", testRecurringBounds},
+		{"RecurringOnce", testRecurringOnce},
 
 		{"ListSends", testListSends},
 		{"Volumes", testVolumes},

@@ -1,0 +1,237 @@
+package notifydb
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+)
+
+const recurringColumns = "client_id, name, cron, zone, starts, ends, most, message, state, next, due, turn, runs, " +
+	"failures, last_due, last_run, last_send, problem, created, updated"
+
+// recurringStates are the states by the number that is stored.
+var recurringStates = []notify.RecurringState{notify.RecurringActive, notify.RecurringPaused, notify.RecurringEnded}
+
+// Numbers of recurringStates.
+const (
+	recurringActive = 0
+	recurringEnded  = 2
+)
+
+func scanRecurring(row db.Scanner) (r notify.Recurring, err error) {
+	var message db.JSON[notify.RecurringMessage]
+	var state int
+	var due, turn int64
+	err = row.Scan(&r.ClientID, &r.Name, &r.Cron, &r.Zone, moment{&r.Starts}, moment{&r.Ends}, &r.Count, &message, &state,
+		moment{&r.Next}, &due, &turn, &r.Runs, &r.Failures, moment{&r.LastDue}, moment{&r.LastRun}, &r.LastSend,
+		&r.Problem, moment{&r.Created}, moment{&r.Updated})
+	r.Message = message.V
+	if err == nil {
+		r.State = recurringStates[state]
+	}
+	return r, err
+}
+
+// dueOf returns the column due of a recurring send.
+func dueOf(next time.Time) int64 {
+	if next.IsZero() {
+		return math.MaxInt64
+	}
+	return db.Nanos(next)
+}
+
+// SetRecurring implements notify.Store.
+func (s *Store) SetRecurring(ctx context.Context, r notify.Recurring) error {
+	if err := allStorable(r.ClientID, r.Name, r.Cron, r.Zone); err != nil {
+		return err
+	}
+	return s.define(ctx, r.ClientID, func(tx *db.Tx) error {
+		// Those that are created at the same time do not count each other: a few more are possible.
+		n, err := one(tx, scanNumber, "SELECT COUNT(*) FROM notify_recurring WHERE client_id = ? AND name <> ?", r.ClientID,
+			r.Name)
+		if err != nil {
+			return err
+		}
+		if n >= notify.MaxRecurring {
+			return notify.ErrTooMany
+		}
+		_, err = tx.Exec(insert("notify_recurring", recurringColumns)+` ON CONFLICT (client_id, name) DO UPDATE SET
+			cron = excluded.cron, zone = excluded.zone, starts = excluded.starts, ends = excluded.ends, most = excluded.most,
+			message = excluded.message, state = excluded.state, next = excluded.next, due = excluded.due, problem = '',
+			updated = excluded.updated`,
+			r.ClientID, r.Name, r.Cron, r.Zone, db.Nanos(r.Starts), db.Nanos(r.Ends), r.Count,
+			db.JSON[notify.RecurringMessage]{V: r.Message}, slices.Index(recurringStates, r.State), db.Nanos(r.Next),
+			dueOf(r.Next), n, r.Runs, r.Failures, db.Nanos(r.LastDue), db.Nanos(r.LastRun), r.LastSend, r.Problem,
+			db.Nanos(r.Created), db.Nanos(r.Updated))
+		return err
+	})
+}
+
+// Recurring implements notify.Store.
+func (s *Store) Recurring(ctx context.Context, ref notify.RecurringRef) (notify.Recurring, error) {
+	return read(ctx, s, func(tx *db.Tx) (notify.Recurring, error) {
+		return one(tx, scanRecurring, "SELECT "+recurringColumns+" FROM notify_recurring WHERE client_id = ? AND name = ?",
+			ref.ClientID, ref.Name)
+	})
+}
+
+// ListRecurring implements notify.Store.
+func (s *Store) ListRecurring(ctx context.Context, q notify.RecurringQuery) ([]notify.Recurring, error) {
+	where, args := "client_id = ? AND name > ?", []any{q.ClientID, q.After.Name}
+	if q.All {
+		where, args = "(client_id, name) > (?, ?)", []any{q.After.ClientID, q.After.Name}
+	}
+	return read(ctx, s, func(tx *db.Tx) ([]notify.Recurring, error) {
+		return matching(tx, scanRecurring, "SELECT "+recurringColumns+" FROM notify_recurring WHERE "+where+
+			" ORDER BY client_id, name LIMIT ?", append(args, q.Limit)...)
+	})
+}
+
+// DeleteRecurring implements notify.Store.
+func (s *Store) DeleteRecurring(ctx context.Context, ref notify.RecurringRef) error {
+	return s.lock(ctx, func(tx *db.Tx) error {
+		return found(tx.Exec("DELETE FROM notify_recurring WHERE client_id = ? AND name = ?", ref.ClientID, ref.Name))
+	})
+}
+
+// SetRecurringState implements notify.Store.
+func (s *Store) SetRecurringState(ctx context.Context, ref notify.RecurringRef, state notify.RecurringState,
+	next, now time.Time) error {
+	return s.lock(ctx, func(tx *db.Tx) error {
+		return found(tx.Exec(`UPDATE notify_recurring SET state = ?, next = ?, due = ?, problem = '', updated = ?
+			WHERE client_id = ? AND name = ?`, slices.Index(recurringStates, state), db.Nanos(next), dueOf(next),
+			db.Nanos(now), ref.ClientID, ref.Name))
+	})
+}
+
+const (
+	firstRecurring = "SELECT due FROM notify_recurring WHERE due < ? ORDER BY due LIMIT 1"
+	dueRecurring   = "SELECT " + recurringColumns + " FROM notify_recurring WHERE due <= ? ORDER BY due, turn LIMIT ?"
+)
+
+// nextRecurring returns when the first is due; math.MaxInt64 if none is.
+func nextRecurring(tx *db.Tx) (int64, error) {
+	if err := useIndexes(tx); err != nil {
+		return 0, err
+	}
+	list, err := db.All(tx, scanNumber, firstRecurring, int64(math.MaxInt64))
+	if err != nil || len(list) == 0 {
+		return math.MaxInt64, err
+	}
+	return list[0], nil
+}
+
+// DueRecurring implements notify.Store. They follow the machine's clock, as scheduled sends do.
+func (s *Store) DueRecurring(ctx context.Context, limit int, lease time.Duration) (due []notify.Recurring, at time.Time,
+	err error) {
+	now := s.now()
+	next, err := view(ctx, s, nextRecurring)
+	if err != nil || next > db.Nanos(now) {
+		return nil, momentOf(next), err
+	}
+	err = s.lock(ctx, func(tx *db.Tx) (err error) {
+		if err := useIndexes(tx); err != nil {
+			return err
+		}
+		due, err = db.All(tx, scanRecurring, dueRecurring+skipLocked(tx.Dialect()), db.Nanos(now), limit)
+		if err != nil {
+			return err
+		}
+		for i := range due {
+			if _, err := tx.Exec("UPDATE notify_recurring SET due = ? WHERE client_id = ? AND name = ?",
+				db.Nanos(now.Add(lease)), due[i].ClientID, due[i].Name); err != nil {
+				return err
+			}
+		}
+		next, err = nextRecurring(tx)
+		return err
+	})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return due, momentOf(next), nil
+}
+
+// releaseRecurring ends the leases of a process that was killed, and the waits after errors.
+func releaseRecurring(tx *db.Tx) error {
+	_, err := tx.Exec("UPDATE notify_recurring SET due = next WHERE next > 0 AND due > next")
+	return err
+}
+
+// stillDue is the condition for an occurrence, with the arguments of occurrenceOf.
+const stillDue = " WHERE client_id = ? AND name = ? AND next = ? AND state = 0"
+
+func occurrenceOf(o notify.Occurrence) []any { return []any{o.ClientID, o.Name, db.Nanos(o.At)} }
+
+// PostponeOccurrence implements notify.Store.
+func (s *Store) PostponeOccurrence(ctx context.Context, o notify.Occurrence, until time.Time, problem string) error {
+	return s.lock(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec("UPDATE notify_recurring SET due = ?, problem = ?"+stillDue,
+			append([]any{db.Nanos(until), problem}, occurrenceOf(o)...)...)
+		return err
+	})
+}
+
+// SkipOccurrence implements notify.Store.
+func (s *Store) SkipOccurrence(ctx context.Context, o notify.Occurrence, problem string) error {
+	return s.lock(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec("UPDATE notify_recurring SET next = ?, due = ?, state = ?, failures = failures + 1, "+
+			"last_due = next, last_run = ?, problem = ?"+stillDue,
+			append([]any{db.Nanos(o.Next), dueOf(o.Next), stateAfter(o), db.Nanos(o.Sent), problem}, occurrenceOf(o)...)...)
+		return err
+	})
+}
+
+// MoveOccurrence implements notify.Store.
+func (s *Store) MoveOccurrence(ctx context.Context, o notify.Occurrence) error {
+	return s.lock(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec("UPDATE notify_recurring SET next = ?, due = ?, state = ?"+stillDue,
+			append([]any{db.Nanos(o.Next), dueOf(o.Next), stateAfter(o)}, occurrenceOf(o)...)...)
+		return err
+	})
+}
+
+// stateAfter returns the column state after an occurrence.
+func stateAfter(o notify.Occurrence) int {
+	if o.Next.IsZero() {
+		return recurringEnded
+	}
+	return recurringActive
+}
+
+// admitOccurrences moves the recurring sends of a group on, and refuses those whose occurrence is no longer due.
+func admitOccurrences(tx *db.Tx, batch []*acceptance) error {
+	var all []*acceptance
+	for _, a := range batch {
+		if a.err == nil && !a.replayed && a.Occurrence != nil {
+			all = append(all, a)
+		}
+	}
+	// All processes change the rows in the same order, to avoid deadlocks.
+	slices.SortStableFunc(all, func(a, b *acceptance) int {
+		return cmp.Or(strings.Compare(a.Occurrence.ClientID, b.Occurrence.ClientID),
+			strings.Compare(a.Occurrence.Name, b.Occurrence.Name))
+	})
+	for _, a := range all {
+		o := *a.Occurrence
+		n, err := tx.Exec("UPDATE notify_recurring SET next = ?, due = ?, state = ?, runs = runs + 1, last_due = next, "+
+			"last_run = ?, last_send = ?, problem = ''"+stillDue,
+			append([]any{db.Nanos(o.Next), dueOf(o.Next), stateAfter(o), db.Nanos(o.Sent), a.Number},
+				occurrenceOf(o)...)...)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			if err := refuse(tx, batch, a, notify.ErrSuperseded); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"ingot/internal/base/fault"
+)
+
+// Request returns the request of an occurrence.
+func (r *Recurring) Request(now time.Time) Request {
+	m := r.Message
+	out := Request{
+		Client: r.ClientID, MayCritical: m.MayCritical, KindID: m.KindID, Template: m.Template, Content: m.Content,
+		Data: m.Data, Locale: m.Locale, WithData: true, Async: true,
+	}
+	if m.TTL > 0 {
+		out.ExpiresAt = now.Add(m.TTL)
+	}
+	if m.Audience != nil {
+		out.Audiences = []Audience{*m.Audience}
+		return out
+	}
+	out.Audiences = []Audience{{Type: ToList}}
+	out.Members = func(yield func(Member, error) bool) {
+		for _, one := range m.Members {
+			if !yield(one, nil) {
+				return
+			}
+		}
+	}
+	return out
+}
+
+// CheckRecurring returns the error that an occurrence would have if it were due now.
+func (s *Service) CheckRecurring(ctx context.Context, r *Recurring) error {
+	now := time.Now()
+	if err := s.quotas.request(r.ClientID, now); err != nil {
+		return err
+	}
+	if n := len(r.Message.Members); n > MaxRecurringMembers {
+		return fault.Invalid(fmt.Sprintf(
+			`"recipients" has %d entries, at most %d are allowed in a recurring send: use an audience`, n, MaxRecurringMembers))
+	}
+	if text, err := json.Marshal(r.Message); err != nil || len(text) > MaxRecurringBytes {
+		return fault.Invalid(fmt.Sprintf("a recurring send with its recipients and data may have %d bytes, this one has %d",
+			MaxRecurringBytes, len(text)))
+	}
+	request := r.Request(now)
+	if err := s.check(request, now); err != nil {
+		return err
+	}
+	if err := s.describe(ctx, request, &Send{ClientID: r.ClientID}); err != nil {
+		return err
+	}
+	check, err := s.dataCheck(ctx, KindRef{request.Client, request.KindID}, request.Data)
+	if err != nil {
+		return err
+	}
+	if request.Members == nil {
+		if a := request.Audiences[0]; !near(a) {
+			if _, err := s.o.Directory.Resolve(ctx, a); err != nil {
+				return err
+			}
+		}
+		return check.all()
+	}
+	if len(r.Message.Members) == 0 {
+		return fault.Invalid(`"recipients" is empty: name at least one user or email`)
+	}
+	for i, m := range r.Message.Members {
+		if why := checkMember(m); why != "" {
+			return fault.Invalid(fmt.Sprintf("recipient %d %s", i+1, why))
+		}
+		if err := check.member(i+1, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
