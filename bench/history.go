@@ -167,7 +167,7 @@ func measureRecording(ctx context.Context, r *Report, name, address string) (err
 	of := float64(ticks) * tickSeconds
 	r.Add(Figure{
 		Name: "recording 1,000 apps x 3 instances, " + name, Value: 100 * cpu.Seconds() / of, Unit: "% of a processor",
-		Goal:   Below(recordingGoal),
+		Goal: Below(recordingGoal),
 		Detail: fmt.Sprintf("with SQL, without the engine and PostgreSQL's processes; a tick takes %s ms",
 			number(millis(wall)/float64(ticks))),
 	})
