@@ -23,7 +23,7 @@ var consoleSection = Section{
 
 const (
 	consoleApps    = 1000
-	homeGoal       = 100 // ms for the first page, median
+	homeGoal       = 50  // ms for the first page, p99
 	firstViewGoal  = 100 // kB, compressed, with everything the first page loads
 	logPages       = 200
 	logPageGoal    = 1    // MB of server memory for each open log page
@@ -193,9 +193,9 @@ func measureHome(ctx context.Context, r *Report, p *Platform) error {
 		return err
 	}
 	home := Figure{
-		Name: "first page with 1,000 apps, p50", Value: millis(percentile(took, 0.5)), Unit: "ms", Goal: Below(homeGoal),
-		Beside: &Beside{"GET /healthz, p50", millis(percentile(health.latencies, 0.5))},
-		Detail: fmt.Sprintf("p99 %s ms; CPU: %s ms", number(millis(percentile(took, 0.99))),
+		Name: "first page with 1,000 apps, p99", Value: millis(percentile(took, 0.99)), Unit: "ms", Goal: Below(homeGoal),
+		Beside: &Beside{"GET /healthz, p99", millis(percentile(health.latencies, 0.99))},
+		Detail: fmt.Sprintf("p50 %s ms; CPU: %s ms", number(millis(percentile(took, 0.5))),
 			number(millis(cpu/time.Duration(rounds)))),
 	}
 	r.Add(home)

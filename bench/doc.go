@@ -30,5 +30,6 @@
 // and clients of peers. It must not import the product: it uses public interfaces
 // only. The one exception is the platform's store with its types, for sections
 // that need so many rows that creating them through the API would take longer than
-// the measurement (routes.go).
+// the measurement (routes.go), and with the recorder of series (history.go), which
+// nothing but 3,000 running instances would keep busy otherwise.
 package main

@@ -46,6 +46,7 @@ var sections = []Section{
 	notificationsSection,
 	logsSection,
 	consoleSection,
+	historySection,
 }
 
 // The exit codes.

@@ -85,7 +85,9 @@ func startApps(t *testing.T, o options) *site {
 	if o.Dir == "" {
 		o.Dir = appsDir(t)
 	}
-	o.Args = append(o.Args, "--demo")
+	if !o.Bare {
+		o.Args = append(o.Args, "--demo")
+	}
 	s := &site{prepare(t, o)}
 	s.launch(t)
 	if o.Engine == "container" {

@@ -219,6 +219,7 @@ type options struct {
 	// Engine is the --engine. The default saves the time of testing containers.
 	Engine string
 	Args   []string // further flags
+	Bare   bool     // without the demo org
 	Env    []string
 	// Under is a command that executes its arguments, which are those of the server.
 	Under []string

@@ -37,6 +37,8 @@ func New(core *page.Console) page.Part {
 			"/clients": {Title: "Clients", Section: "clients", Template: "clients.html", Load: c.clients},
 		},
 		Changes: map[string]page.Handler{
+			"/orgs/create":                c.createPlace,
+			"/orgs/{guid}/spaces/create":  c.createSpace,
 			"/orgs/{guid}/roles/add":      c.addRole,
 			"/orgs/{guid}/roles/remove":   c.removeRole,
 			"/orgs/{guid}/members/invite": c.invite,
@@ -61,6 +63,8 @@ func New(core *page.Console) page.Part {
 		},
 		Said: map[string]string{
 			"role": "The role was assigned.", "norole": "The role was removed.",
+			"place":   "The organization and the space were created. Now create an app there.",
+			"space":   "The space was created. Its developers are users with that role.",
 			"removed": "The user was removed from the organization.",
 			"client":  "The client was changed.", "noclient": "The client was deleted. Its tokens do not work any more.",
 			"activated": "The user can log in.", "deactivated": "The user cannot log in, and all sessions have ended.",

@@ -25,16 +25,17 @@ var (
 		{"organization_billing_manager", "Billing", "BillingManager"},
 	}
 	spaceRoles = []roleKind{
-		{"space_developer", "Developer", "SpaceDeveloper"}, {roleSpaceManager, "Manager", "SpaceManager"},
+		{roleSpaceDeveloper, "Developer", "SpaceDeveloper"}, {roleSpaceManager, "Manager", "SpaceManager"},
 		{"space_auditor", "Auditor", "SpaceAuditor"},
 		{"space_supporter", "Supporter", "SpaceSupporter"},
 	}
 )
 
 const (
-	roleOrgUser      = "organization_user"
-	roleOrgManager   = "organization_manager"
-	roleSpaceManager = "space_manager"
+	roleOrgUser        = "organization_user"
+	roleOrgManager     = "organization_manager"
+	roleSpaceManager   = "space_manager"
+	roleSpaceDeveloper = "space_developer"
 )
 
 type orgSummary struct {
@@ -42,8 +43,17 @@ type orgSummary struct {
 	Spaces []cfapi.Space
 }
 
-// members is GET /console/members: the organizations.
-func (c pages) members(r *http.Request, s *page.Session) (any, error) {
+// membersData are the organizations that the user sees.
+type membersData struct {
+	Orgs    []orgSummary
+	Place   *page.Place // nil for users who may not create organizations
+	Command string
+}
+
+// members is GET /console/members.
+func (c pages) members(r *http.Request, s *page.Session) (any, error) { return c.loadMembers(r, s) }
+
+func (c pages) loadMembers(r *http.Request, s *page.Session) (*membersData, error) {
 	call := c.Platform(r, s)
 	var orgs []cfapi.Thing
 	var spaces []cfapi.Space
@@ -64,7 +74,7 @@ func (c pages) members(r *http.Request, s *page.Session) (any, error) {
 		}
 		list = append(list, one)
 	}
-	return map[string]any{"Orgs": list, "Command": page.Command("cf", "orgs")}, nil
+	return &membersData{Orgs: list, Place: s.NewPlace(), Command: page.Command("cf", "orgs")}, nil
 }
 
 type cell struct {
@@ -94,7 +104,7 @@ type orgData struct {
 	MayOrg    bool // change those of the organization
 	MayCreate bool // users
 	Typed     url.Values
-	Commands  struct{ Set, Unset, Users, Create string }
+	Commands  struct{ Set, Unset, Users, Create, Space string }
 	// roles of all users, and those of spaces
 	roles  []cfapi.Role
 	spaces []cfapi.Space
@@ -190,6 +200,7 @@ func (d *orgData) commands() {
 		d.Commands.Unset = page.Command("cf", "unset-space-role", "USER", d.Org.Name, d.SpaceName, "ROLE")
 		d.Commands.Users = page.Command("cf", "space-users", d.Org.Name, d.SpaceName)
 	}
+	d.Commands.Space = page.Command("cf", "create-space", "SPACE", "-o", d.Org.Name)
 	d.Commands.Create = page.Command("cf", "create-user", "USER", "PASSWORD")
 }
 

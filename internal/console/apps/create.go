@@ -28,6 +28,8 @@ type newData struct {
 	// Stored is the git repository that the app is deployed from, or nil.
 	Stored *gitSource
 	Action string // the target of the forms
+	// Place is set while there is no space, for users who may create one.
+	Place *page.Place
 }
 
 // deployForm is a form to deploy an app, with what was typed.
@@ -86,6 +88,9 @@ func (c *pages) loadNew(r *http.Request, s *page.Session) (any, error) {
 func newApp(call *page.Caller, space string) (*newData, error) {
 	spaces, err := DevelopedSpaces(call)
 	data := &newData{Spaces: spaces, Space: space, Action: page.Path + "/apps/new"}
+	if len(spaces) == 0 {
+		data.Place = call.Session.NewPlace()
+	}
 	data.commands("NAME")
 	return data, err
 }

@@ -67,6 +67,9 @@ func (c *Chart) points() int {
 	return n
 }
 
+// largest is the largest value of a scale. Above it lines of the grid come close to the largest number there is.
+const largest = 1e18
+
 // scale returns the value at the top and the distance of two lines of the grid. The top is a round
 // number, so that it does not change with each value.
 func (c *Chart) scale() (most, grid float64) {
@@ -84,6 +87,7 @@ func (c *Chart) scale() (most, grid float64) {
 	if most <= 0 || math.IsNaN(most) {
 		most = 1
 	}
+	most = min(most, largest)
 	grid = round(most/4, c.Base)
 	return grid * math.Ceil(most/grid-1e-9), grid
 }
@@ -169,6 +173,9 @@ func (c *Chart) x(at time.Time) (x float64, inside bool) {
 
 func (c *Chart) y(v, most float64) string {
 	share := min(1, max(0, v/most))
+	if math.IsNaN(share) {
+		share = 0
+	}
 	return number(height - bottom - share*(height-top-bottom))
 }
 

@@ -3,6 +3,7 @@ package chart_test
 import (
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,6 +75,38 @@ func TestFlat(t *testing.T) {
 			t.Errorf("%v is %s", v, got)
 		}
 	}
+}
+
+// TestHostileValues: a chart of values that no measurement returns is still one, with coordinates that are numbers
+// inside of it.
+func TestHostileValues(t *testing.T) {
+	t.Parallel()
+	for name, v := range map[string][]float64{
+		"no numbers": {math.NaN(), math.NaN()}, "infinite": {1, math.Inf(1), 2}, "minus infinite": {1, math.Inf(-1), 2},
+		"negative": {-1, -1e300}, "huge": {math.MaxFloat64, 1}, "tiny": {math.SmallestNonzeroFloat64}, "none": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := make([]*float64, len(v))
+			for i := range v {
+				all[i] = &v[i]
+			}
+			c := chart.Chart{Name: "cpu", Title: "CPU", Say: func(float64) string { return "x" }, Least: 10, Base: 10,
+				Step: time.Second, Lines: []chart.Line{{"CPU", all}}, Limits: []chart.Limit{{"Limit", v0(v)}}}
+			if got := string(c.HTML()); strings.Contains(got, "NaN") || strings.Contains(got, "Inf") ||
+				!strings.Contains(got, "</figure>") {
+				t.Errorf("the chart is %s", got)
+			}
+		})
+	}
+}
+
+// v0 returns the first of some values, or 0.
+func v0(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	return v[0]
 }
 
 // BenchmarkHTML draws a chart of 360 points with five lines.

@@ -21,6 +21,8 @@ type homeData struct {
 	Apps        int
 	Push        string
 	MayCreate   bool // an app; looked up only if there is none
+	// Place is set while there is no space, for users who may create one.
+	Place *page.Place
 }
 
 type orgCard struct {
@@ -69,7 +71,10 @@ func (c pages) loadHome(r *http.Request, s *page.Session) (any, error) {
 		return nil, err
 	}
 	data := &homeData{Apps: len(o.Rows), Push: apps.FirstPush()}
-	if len(o.Rows) == 0 {
+	if len(o.Spaces) == 0 {
+		data.Place = s.NewPlace()
+	}
+	if len(o.Rows) == 0 && data.Place == nil {
 		if data.MayCreate, err = apps.MayCreate(call, ""); err != nil {
 			return nil, err
 		}

@@ -108,3 +108,17 @@ type Option struct {
 	Chosen       bool
 	JSON         any // the value of a JSON schema that Value stands for
 }
+
+// Place is a form that creates a space and its organization.
+type Place struct {
+	CSRF  string
+	Typed url.Values
+}
+
+// NewPlace returns the form to create a space, or nil for users who may not create organizations.
+func (s *Session) NewPlace() *Place {
+	if !s.Admin() {
+		return nil
+	}
+	return &Place{CSRF: s.csrfToken()}
+}

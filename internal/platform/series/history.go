@@ -98,20 +98,27 @@ func ofServer(blocks []*Block, scope string, from, to, step int64) Points {
 		if r.Step > step {
 			continue
 		}
-		found := empty(from, r.Step, int((to-from)/r.Step))
-		seen := false
+		// Fine points are only kept for a short time: those of the whole range would be mostly empty, and many.
+		first, last := to, from
 		for _, b := range blocks {
 			if b.resolution.ID == r.ID && b.scopes[scope] != nil {
-				seen = true
+				first, last = min(first, b.start), max(last, b.start+r.Span())
+			}
+		}
+		first, last = max(from, floor(first-from, step)+from), min(to, last)
+		if first >= last {
+			continue
+		}
+		found := empty(first, r.Step, int((last-first+r.Step-1)/r.Step))
+		for _, b := range blocks {
+			if b.resolution.ID == r.ID && b.scopes[scope] != nil {
 				found.put(b, scope)
 			}
 		}
-		if !seen {
-			continue
-		}
+		before := int((first - from) / step)
 		for i, p := range found.Coarser(step).All {
-			if i < len(out.All) && out.All[i].Empty() {
-				out.All[i] = p
+			if before+i < len(out.All) && out.All[before+i].Empty() {
+				out.All[before+i] = p
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"ingot/internal/platform/series"
@@ -220,5 +221,57 @@ func TestAtMost(t *testing.T) {
 	}
 	if got := (series.Points{Step: 10}).AtMost(5); len(got.All) != 0 {
 		t.Errorf("no points became %v", got)
+	}
+}
+
+// TestHostilePoints: whatever was measured, and whatever the clock showed, a block stays within its bound, and what is
+// read from it are finite numbers that are not negative.
+func TestHostilePoints(t *testing.T) {
+	t.Parallel()
+	const now = int64(1_700_000_000)
+	values := []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64,
+		math.SmallestNonzeroFloat64, -1, math.Copysign(0, -1), 1e300, math.MaxInt64}
+	times := []int64{now, now - 10, now + 3600, now + 365*86400, 0, -1, math.MinInt64 / 2, math.MaxInt64 / 2}
+	for _, scope := range []string{"", "web/0", "\x00\u202e<script>", strings.Repeat("long", 1000)} {
+		for _, r := range series.Resolutions() {
+			a := series.Addition{App: "app", Resolution: r, Since: now}
+			for i, at := range times {
+				for k := range values {
+					var p series.Point
+					for f := range p {
+						p[f] = values[(int(f)+i+k)%len(values)]
+					}
+					a.Points = append(a.Points, series.Timed{At: at, Scope: scope, Point: p})
+				}
+			}
+			var stored []series.Stored
+			for _, start := range a.Blocks(now) {
+				data := a.Apply(start, []byte("damaged"), nil)
+				if len(data) > r.Bytes {
+					t.Errorf("%.20q, step %d: a block of %d bytes, want at most %d", scope, r.Step, len(data), r.Bytes)
+				}
+				stored = append(stored, series.Stored{Server: "one", Resolution: r.ID, Start: start, Data: data})
+			}
+			if len(stored) == 0 || len(stored) > 2 {
+				t.Errorf("%.20q, step %d: %d blocks, want those of now and no others", scope, r.Step, len(stored))
+			}
+			known := 0
+			for _, in := range series.Ranges {
+				from, to := in.Window(now + 2000)
+				for _, p := range series.Merge(stored, from, to, in.Step).Points(scope).Coarser(7 * in.Step).All {
+					for f, v := range p {
+						if !math.IsNaN(v) {
+							known++
+						}
+						if math.IsInf(v, 0) || v < 0 {
+							t.Fatalf("%.20q, step %d, range %s: field %d is %v", scope, r.Step, in.Name, f, v)
+						}
+					}
+				}
+			}
+			if known == 0 && scope == "web/0" {
+				t.Errorf("step %d: the values that can be stored are lost", r.Step)
+			}
+		}
 	}
 }

@@ -11,12 +11,36 @@ function reachScrolled() {
   }
 }
 
+// nameOf returns what tells an element from others of its kind, or "". Rows are about their first link or form.
+function nameOf(n) {
+  if (n.nodeType !== Node.ELEMENT_NODE) return "";
+  if (/^(TR|LI)$/.test(n.nodeName)) {
+    const of = n.querySelector("a[href], form");
+    return of ? of.getAttribute("href") || of.getAttribute("action") : "";
+  }
+  return n.id || n.getAttribute("aria-labelledby") || n.getAttribute("aria-label") || n.getAttribute("action") || "";
+}
+
 // morph makes the children of an element those of another one, and keeps what is the same,
 // so that focus, selection and open parts survive.
 function morph(from, to) {
   const fresh = [...to.childNodes];
+  const isSame = (a, b) => a.nodeName === b.nodeName && nameOf(a) === nameOf(b);
   for (let i = 0; i < fresh.length; i++) {
-    const a = from.childNodes[i], b = fresh[i];
+    const b = fresh[i];
+    let a = from.childNodes[i];
+    if (a && nameOf(b) && !isSame(a, b)) {
+      // What was inserted or removed before an element does not make it another one.
+      const there = [...from.childNodes].slice(i + 1).find((n) => isSame(n, b));
+      const later = nameOf(a) && fresh.slice(i + 1).some((n) => isSame(a, n));
+      if (there && !later) {
+        while (from.childNodes[i] !== there) from.childNodes[i].remove();
+        a = there;
+      } else if (later) {
+        a.before(b);
+        continue;
+      }
+    }
     if (!a) {
       from.append(b);
     } else if (a.nodeType !== b.nodeType || a.nodeName !== b.nodeName) {
@@ -52,6 +76,9 @@ function again(connect) {
 function live() {
   const path = document.body.dataset.live, target = document.getElementById("live");
   if (!path || !target || !window.EventSource) return;
+  // Screen readers are told what changed of the parts that say how things are.
+  const announce = document.getElementById("announce");
+  const said = () => [...target.querySelectorAll("[data-say]")].map((e) => (e.dataset.say || e.textContent).trim().replace(/\s+/g, " "));
   let source = null;
   const connect = () => {
     if (source) source.close();
@@ -61,7 +88,15 @@ function live() {
     source.addEventListener("fragment", (e) => {
       const t = document.createElement("template");
       t.innerHTML = JSON.parse(e.data);
+      const before = said(), focused = target.contains(document.activeElement);
       morph(target, t.content);
+      // A control that is gone leaves the focus where it was, and not at the top of the page.
+      if (focused && !target.contains(document.activeElement)) {
+        target.tabIndex = -1;
+        target.focus({ preventScroll: true });
+      }
+      const news = said().filter((one) => !before.includes(one));
+      if (news.length) announce.textContent = news.join(". ");
       showTimes(document);
       reachScrolled();
     });
@@ -325,6 +360,10 @@ for (const button of document.querySelectorAll("button.copy")) {
     }
   });
 }
+
+// The result of a form is where the next page begins.
+const result = document.querySelector("main > .problem, main > .said");
+if (result) result.focus();
 
 reachScrolled();
 window.addEventListener("resize", reachScrolled);
