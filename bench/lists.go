@@ -81,8 +81,8 @@ func measureLists(ctx context.Context, r *Report) (err error) {
 	if err := p.measureEveryList(ctx, r, developer, max(1, blocks/5)); err != nil {
 		return err
 	}
-	r.Note("then all lists, with %d organizations, %d spaces, %d service instances, %d domains, %d security groups and %d "+
-		"users with roles more.", manyOrgs*apps/listsApps, manySpaces*apps/listsApps, manyServices*apps/listsApps,
+	r.Note("then all lists, with %d organizations, %d spaces, %d service instances, %d domains, %d security groups and "+
+		"%d users with roles more.", manyOrgs*apps/listsApps, manySpaces*apps/listsApps, manyServices*apps/listsApps,
 		manyDomains*apps/listsApps, manyGroups*apps/listsApps, manyUsers*apps/listsApps)
 	r.Note("%d apps were made through the API (apply_manifest, %d connections) in %s s; the space developer sees all of "+
 		"them through his role.", apps, listsWorkers, number(took.Seconds()))

@@ -104,7 +104,8 @@ func (w *walk) database(t *testing.T) {
 	w.hears(t, "2/2 running")
 	w.activate(t, "link", "Environment")
 	w.activate(t, "DisclosureTriangle", "Show credentials")
-	w.awaits(t, "the credentials of the database", func(n spoken) bool { return strings.Contains(n.Name, "postgresql://") })
+	w.awaits(t, "the credentials of the database",
+		func(n spoken) bool { return strings.Contains(n.Name, "postgresql://") })
 	w.answers(t, "the first version")
 }
 

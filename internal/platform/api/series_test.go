@@ -69,7 +69,8 @@ func TestSeriesOfApp(t *testing.T) {
 			t.Errorf("%s has a marker that is none", query)
 		}
 	}
-	for _, query := range []string{"?range=2h", "?range=", "?range=99999999d", "?range=30d%00", "?instance=-1", "?instance=x",
+	for _, query := range []string{"?range=2h", "?range=", "?range=99999999d", "?range=30d%00",
+		"?instance=-1", "?instance=x",
 		"?instance=99999999999999999999", "?points=0", "?points=-1", "?points=100000", "?points=99999999999999999999",
 		"?points=1e3", "?points=NaN", "?other=1"} {
 		f.want(f.call(f.admin(), "GET", path+query, nil), http.StatusBadRequest)
