@@ -47,6 +47,9 @@ type Template struct {
 	Metadata json.RawMessage
 	// Variants are the texts in other languages, by canonical BCP 47 tag.
 	Variants map[string]Variant
+	// Partials are those that the texts use, and that these use, by name. The store reads them with the template, and
+	// writes none.
+	Partials map[string]Partial
 	// Overridden marks a default template that was changed: a new version of
 	// the built-in one does not replace it.
 	Overridden bool

@@ -27,6 +27,7 @@ var (
 type Store interface {
 	Registry
 	Templates
+	Partials
 	Preferences
 	Campaigns
 	Sends
@@ -83,6 +84,22 @@ type Templates interface {
 	// SeedTemplate creates a built-in template, or replaces it unless it was
 	// overridden.
 	SeedTemplate(ctx context.Context, t Template) error
+}
+
+// Partials holds the partials of templates. Owner "" is that of shared ones.
+type Partials interface {
+	// Partials lists those of an owner, by name.
+	Partials(ctx context.Context, owner string) ([]Partial, error)
+	Partial(ctx context.Context, owner, name string) (Partial, error)
+	// PartialsFor returns partials by name, and those that they use: the client's, or else the shared one. Missing
+	// ones are left out.
+	PartialsFor(ctx context.Context, client string, names []string) (map[string]Partial, error)
+	// SetPartial creates or replaces a partial; Created is that of the first time. ErrTooMany: the owner has MaxPartials.
+	SetPartial(ctx context.Context, p Partial) error
+	// DeletePartial is ErrConflict, with the users, if there are any.
+	DeletePartial(ctx context.Context, owner, name string) ([]PartialUser, error)
+	// PartialUsers returns the templates and partials that use a partial.
+	PartialUsers(ctx context.Context, owner, name string) ([]PartialUser, error)
 }
 
 // Preferences holds the subscriptions of users.

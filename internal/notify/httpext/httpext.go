@@ -160,6 +160,7 @@ func Register(g *web.Group, o Options) {
 			f.mailbox(route.method, route.pattern))
 	}
 
+	f.registerPartials(g)
 	f.registerChannels(g)
 	f.registerDestinations(g)
 	f.registerInbox(g)

@@ -92,6 +92,7 @@ func TestUnknownFields(t *testing.T) {
 		{1, "POST /templates/preview", "", `{"template":{"colour":"x"}}`, 422, "colour", ""},
 		{1, "PUT /templates/{template}/variants/{locale}", "/templates/" + template.ID + "/variants/de", `{"colour":"x"}`, 422,
 			"colour", ""},
+		{1, "PUT /partials/{partial}", "/partials/p", `{"colour":"x"}`, 422, "colour", ""},
 		{1, "POST /templates/check", "", `{"colour":"x"}`, 422, "colour", ""},
 		{1, "POST /sends", "", `{"kind_id":"news","recipients":[{"user":"u-1","colour":"x"}]}`, 422, "colour", ""},
 		{1, "POST /webhooks", "", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
@@ -118,6 +119,7 @@ func TestUnknownFields(t *testing.T) {
 		{2, "POST /templates/preview", "", `{"template":{"colour":"x"}}`, 422, "colour", ""},
 		{2, "PUT /templates/{template}/variants/{locale}", "/templates/" + look.ID + "/variants/de", `{"colour":"x"}`, 422,
 			"colour", ""},
+		{2, "PUT /partials/{partial}", "/partials/p", `{"colour":"x"}`, 422, "colour", ""},
 		{2, "POST /templates/check", "", `{"colour":"x"}`, 422, "colour", ""},
 		{2, "POST /sends", "", `{"kind_id":"news","recipients":[{"user":"u-1","colour":"x"}]}`, 422, "colour", ""},
 		{2, "POST /webhooks", "", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
@@ -145,6 +147,7 @@ func TestUnknownFields(t *testing.T) {
 		a := w.Expect(tc.version, bearer, method, path, tc.body, tc.status, "")
 		if slices.Contains([]string{"/templates/preview", "/templates/check", "/webhooks", "/sends"}, path) ||
 			strings.Contains(path, "/variants/") || strings.Contains(path, "/channels") ||
+			strings.HasPrefix(path, "/partials/") ||
 			strings.HasPrefix(path, "/destinations") || strings.HasPrefix(path, "/inbox/") {
 			if !strings.Contains(a.Message(), tc.field) {
 				t.Errorf("v%d %s: %q does not name %s", tc.version, tc.route, a.Message(), tc.field)

@@ -28,6 +28,7 @@ var storing = map[int]map[string]string{
 		"POST /emails":                                `{"kind_id":"k","to":"a@example.com","text":"$"}`,
 		"POST /sends":                                 `{"kind_id":"k","recipients":[{"user":"u","data":{"t":"$"}}]}`,
 		"PUT /templates/{template}/variants/{locale}": `{"text":"$$$"}`,
+		"PUT /partials/{partial}":                     `{"text":"$$$"}`,
 		"PUT /kinds/{kind}/schema":                    `{"title":"$$$"}`,
 	},
 	2: {
@@ -39,6 +40,7 @@ var storing = map[int]map[string]string{
 		"PUT /templates/{template}":                   `{"text":"$$$"}`,
 		"POST /senders/{sender}/campaigns":            `{"campaign_type_id":"{type}","subject":"s","text":"$","send_to":{"emails":["a@example.com"]}}`,
 		"PUT /templates/{template}/variants/{locale}": `{"text":"$$$"}`,
+		"PUT /partials/{partial}":                     `{"text":"$$$"}`,
 		"PUT /kinds/{kind}/schema":                    `{"title":"$$$"}`,
 		"POST /sends":                                 `{"kind_id":"k","data":{"t":"$"},"audience":{"type":"user","id":"u"}}`,
 	},
@@ -127,7 +129,7 @@ func parents(t *testing.T, w *apitest.World, c string, version int) []string {
 	t.Helper()
 	w.Directory.Members["space-1"], w.Directory.Users["u"] = []string{"u"}, "u@example.com"
 	w.Expect(1, c, "PUT", "/notifications", `{"source_name":"S","notifications":{"k":{"description":"d"}}}`, 204, "")
-	out := []string{"{client}", "shop", "{kind}", "k", "{id}", "space-1", "{locale}", "de"}
+	out := []string{"{client}", "shop", "{kind}", "k", "{id}", "space-1", "{locale}", "de", "{partial}", "p"}
 	id := func(path, body, field string) string {
 		var made map[string]any
 		w.Expect(version, c, "POST", path, body, 201, "").Into(&made)

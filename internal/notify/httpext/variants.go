@@ -87,7 +87,12 @@ func (f *handlers) changeVariant(w http.ResponseWriter, r *http.Request, v *noti
 	}
 	if v != nil {
 		t.Variants = map[string]notify.Variant{locale: *v}
-		if err := template.Check(t.In(locale)); err != nil {
+		changed, err := notify.WithPartials(r.Context(), f.Store, t)
+		if err != nil {
+			return err
+		}
+		changed, _, _ = changed.For(language.Make(locale))
+		if err := template.Check(changed); err != nil {
 			return err
 		}
 	}

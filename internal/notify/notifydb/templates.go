@@ -11,12 +11,12 @@ import (
 )
 
 const templateColumns = "id, owner, name, subject, text, html, metadata, overridden, created, updated, creator, " +
-	"variants"
+	"variants, uses"
 
 func scanTemplate(s db.Scanner) (t notify.Template, err error) {
-	var metadata, variants string
+	var metadata, variants, uses string
 	err = s.Scan(&t.ID, &t.Owner, &t.Name, &t.Subject, &t.Text, &t.HTML, &metadata, &t.Overridden, moment{&t.Created},
-		moment{&t.Updated}, &t.Creator, &variants)
+		moment{&t.Updated}, &t.Creator, &variants, &uses)
 	if metadata != "" {
 		t.Metadata = json.RawMessage(metadata)
 	}
@@ -43,6 +43,7 @@ func templateValues(t notify.Template) []any {
 	return []any{
 		t.ID, t.Owner, t.Name, t.Subject, t.Text, t.HTML, string(t.Metadata), t.Overridden,
 		db.Nanos(t.Created), db.Nanos(t.Updated), t.Creator, "", // variants are added later
+		usesText(t.Uses()),
 	}
 }
 
@@ -78,7 +79,11 @@ func (s *Store) Template(ctx context.Context, id string) (notify.Template, error
 	}
 	return known(ctx, s, notify.KindRef{KindID: id}, &s.registered.templates, manyTemplates,
 		func(tx *db.Tx) (notify.Template, error) {
-			return one(tx, scanTemplate, "SELECT "+templateColumns+" FROM notify_templates WHERE id = ?", id)
+			t, err := one(tx, scanTemplate, "SELECT "+templateColumns+" FROM notify_templates WHERE id = ?", id)
+			if err != nil {
+				return t, err
+			}
+			return withPartials(tx, t)
 		})
 }
 
@@ -99,9 +104,11 @@ func (s *Store) UpdateTemplate(ctx context.Context, t notify.Template) error {
 		if err != nil {
 			return err
 		}
+		t.Variants = old.Variants
 		if err := changed(tx.Exec("UPDATE notify_templates SET name = ?, subject = ?, text = ?, html = ?, metadata = ?, "+
-			"overridden = ?, updated = ? WHERE id = ?",
-			t.Name, t.Subject, t.Text, t.HTML, string(t.Metadata), t.Overridden, db.Nanos(t.Updated), t.ID)); err != nil {
+			"overridden = ?, updated = ?, uses = ? WHERE id = ?",
+			t.Name, t.Subject, t.Text, t.HTML, string(t.Metadata), t.Overridden, db.Nanos(t.Updated), usesText(t.Uses()),
+			t.ID)); err != nil {
 			return err
 		}
 		return s.checkDefinitions(tx, old.Client())
@@ -139,8 +146,8 @@ func (s *Store) SetVariant(ctx context.Context, templateID, locale string, v *no
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec("UPDATE notify_templates SET variants = ?, updated = ? WHERE id = ?", text, db.Nanos(updated),
-			templateID); err != nil {
+		if _, err := tx.Exec("UPDATE notify_templates SET variants = ?, updated = ?, uses = ? WHERE id = ?", text,
+			db.Nanos(updated), usesText(t.Uses()), templateID); err != nil {
 			return err
 		}
 		return s.checkDefinitions(tx, t.Client())
@@ -184,7 +191,7 @@ func (s *Store) SeedTemplate(ctx context.Context, t notify.Template) error {
 	return s.write(ctx, func(tx *db.Tx) error {
 		_, err := tx.Exec(insert("notify_templates", templateColumns)+` ON CONFLICT (id) DO UPDATE SET
 				name = excluded.name, subject = excluded.subject, text = excluded.text, html = excluded.html,
-				metadata = excluded.metadata, updated = excluded.updated
+				metadata = excluded.metadata, updated = excluded.updated, uses = excluded.uses
 				WHERE NOT notify_templates.overridden`, templateValues(t)...)
 		return err
 	})

@@ -219,6 +219,8 @@ var definitionTables = []struct{ table, columns, where string }{
 	{"notify_schemas", "octet_length(content)", "client_id = ?"},
 	{"notify_templates", templateBytes, "creator = ?"},
 	{"notify_templates", templateBytes, "owner = ?"},
+	{"notify_partials", "octet_length(name) + octet_length(text) + octet_length(html) + octet_length(variants)",
+		"owner = ?"},
 	{"notify_senders", "octet_length(name)", "client_id = ?"},
 	{"notify_destinations", "octet_length(url) + octet_length(secret)", "client_id = ?"},
 	{"notify_origins", "octet_length(origin)", "client_id = ?"},

@@ -39,6 +39,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"Templates", testTemplates},
 		{"SeedTemplate", testSeedTemplate},
 		{"Variants", testVariants},
+		{"Partials", testPartials},
 		{"DeleteTemplate", testDeleteTemplate},
 		{"Preferences", testPreferences},
 		{"Unsubscribed", testUnsubscribed},
