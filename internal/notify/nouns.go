@@ -53,8 +53,11 @@ type Template struct {
 	// Overridden marks a default template that was changed: a new version of
 	// the built-in one does not replace it.
 	Overridden bool
-	Created    time.Time
-	Updated    time.Time
+	// Version counts the changes, from 1. ChangedBy is the user or client that made the last one; empty means unknown.
+	Version   int64
+	ChangedBy string
+	Created   time.Time
+	Updated   time.Time
 }
 
 // Client returns the client that defined the template, "" for the default templates.

@@ -75,9 +75,13 @@ type Templates interface {
 	ListTemplates(ctx context.Context, owner string) ([]Template, error)
 	// UpdateTemplate does not change the variants.
 	UpdateTemplate(ctx context.Context, t Template) error
+	// TemplateVersions returns the template, without partials, and then its earlier versions that are kept, newest first.
+	TemplateVersions(ctx context.Context, id string) ([]Template, error)
+	// RestoreTemplate makes an earlier version the current one, with its variants. ErrNotFound when it is not kept.
+	RestoreTemplate(ctx context.Context, id string, version int64, updated time.Time, by string) error
 	// SetVariant sets the variant of a template for a canonical locale, or removes it with nil, which
 	// is ErrNotFound if there is none. ErrTooMany: the template has MaxVariants.
-	SetVariant(ctx context.Context, templateID, locale string, v *Variant, updated time.Time) error
+	SetVariant(ctx context.Context, templateID, locale string, v *Variant, updated time.Time, by string) error
 	// DeleteTemplate also makes everything that used it use the default.
 	DeleteTemplate(ctx context.Context, id string) error
 	Associations(ctx context.Context, templateID string) ([]Association, error)

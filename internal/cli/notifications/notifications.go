@@ -413,6 +413,8 @@ func Commands() []*core.Command {
 			"", "--create plain --text @mail.txt --html @mail.html --assign disk-full"),
 		core.Entry("notifications variants", "TEMPLATE", "Show or change a template's texts by language", core.NeedsLogin,
 			changeVariants, "ca9a22b9 --set de --subject 'Bestellung' --text @mail.de.txt", "ca9a22b9 --delete de"),
+		core.Entry("notifications versions", "TEMPLATE", "List, compare or restore versions of a template", core.NeedsLogin,
+			changeVersions, "ca9a22b9", "ca9a22b9 --diff 3", "ca9a22b9 --rollback 2"),
 		core.Entry("notifications partials", "", "List or change texts that templates share", core.NeedsLogin,
 			changePartials, "", "--show footer", "--set footer --text @footer.txt --html @footer.html",
 			"--set footer --locale de --text @footer.de.txt", "--delete footer"),

@@ -161,6 +161,7 @@ func Register(g *web.Group, o Options) {
 	}
 
 	f.registerPartials(g)
+	f.registerVersions(g)
 	f.registerChannels(g)
 	f.registerDestinations(g)
 	f.registerInbox(g)

@@ -92,6 +92,8 @@ func TestUnknownFields(t *testing.T) {
 		{1, "POST /templates/preview", "", `{"template":{"colour":"x"}}`, 422, "colour", ""},
 		{1, "PUT /templates/{template}/variants/{locale}", "/templates/" + template.ID + "/variants/de", `{"colour":"x"}`, 422,
 			"colour", ""},
+		{1, "POST /templates/{template}/rollback", "/templates/" + template.ID + "/rollback", `{"version":1,"colour":"x"}`, 422,
+			"colour", ""},
 		{1, "PUT /partials/{partial}", "/partials/p", `{"colour":"x"}`, 422, "colour", ""},
 		{1, "POST /templates/check", "", `{"colour":"x"}`, 422, "colour", ""},
 		{1, "POST /sends", "", `{"kind_id":"news","recipients":[{"user":"u-1","colour":"x"}]}`, 422, "colour", ""},
@@ -118,6 +120,8 @@ func TestUnknownFields(t *testing.T) {
 			"send_at", ""},
 		{2, "POST /templates/preview", "", `{"template":{"colour":"x"}}`, 422, "colour", ""},
 		{2, "PUT /templates/{template}/variants/{locale}", "/templates/" + look.ID + "/variants/de", `{"colour":"x"}`, 422,
+			"colour", ""},
+		{2, "POST /templates/{template}/rollback", "/templates/" + look.ID + "/rollback", `{"version":1,"colour":"x"}`, 422,
 			"colour", ""},
 		{2, "PUT /partials/{partial}", "/partials/p", `{"colour":"x"}`, 422, "colour", ""},
 		{2, "POST /templates/check", "", `{"colour":"x"}`, 422, "colour", ""},
@@ -147,7 +151,7 @@ func TestUnknownFields(t *testing.T) {
 		a := w.Expect(tc.version, bearer, method, path, tc.body, tc.status, "")
 		if slices.Contains([]string{"/templates/preview", "/templates/check", "/webhooks", "/sends"}, path) ||
 			strings.Contains(path, "/variants/") || strings.Contains(path, "/channels") ||
-			strings.HasPrefix(path, "/partials/") ||
+			strings.HasPrefix(path, "/partials/") || strings.HasSuffix(path, "/rollback") ||
 			strings.HasPrefix(path, "/destinations") || strings.HasPrefix(path, "/inbox/") {
 			if !strings.Contains(a.Message(), tc.field) {
 				t.Errorf("v%d %s: %q does not name %s", tc.version, tc.route, a.Message(), tc.field)

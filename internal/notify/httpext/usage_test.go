@@ -59,6 +59,7 @@ var bounded = map[string]string{
 	"POST /clients/{client}/notifications/{kind}/test":    "of administrators",
 	"POST /messages/{message}/replay":                     "stores nothing new",
 	"POST /templates/preview":                             "stores nothing",
+	"POST /templates/{template}/rollback":                 "a version that is stored; 20 are, counted as definitions",
 	"POST /templates/check":                               "stores nothing",
 	"POST /webhooks":                                      "ten",
 	"PUT /suppressions/{email}":                           "of administrators",

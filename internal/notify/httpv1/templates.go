@@ -84,6 +84,7 @@ func (f *handlers) createTemplate(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
+	t.ChangedBy = token.FromContext(r.Context()).Display()
 	t.ID, t.Creator = uuid.NewString(), token.FromContext(r.Context()).ClientID
 	t.Created = time.Now()
 	t.Updated = t.Created
@@ -162,7 +163,7 @@ func (f *handlers) putTemplate(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	changed.ID, changed.Creator, changed.Created, changed.Updated = t.ID, t.Creator, t.Created, time.Now()
-	changed.Variants = t.Variants
+	changed.Variants, changed.ChangedBy = t.Variants, token.FromContext(r.Context()).Display()
 	if err := f.checkPartials(r.Context(), changed); err != nil {
 		return err
 	}

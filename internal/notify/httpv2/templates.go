@@ -98,7 +98,8 @@ func (f *handlers) check(ctx context.Context, t notify.Template) error {
 
 func (f *handlers) createTemplate(r *http.Request, body *templateChange) (notify.Template, error) {
 	now := time.Now()
-	t, err := body.apply(notify.Template{ID: uuid.NewString(), Owner: caller(r).ClientID, Created: now, Updated: now})
+	t, err := body.apply(notify.Template{ID: uuid.NewString(), Owner: caller(r).ClientID,
+		ChangedBy: caller(r).Display(), Created: now, Updated: now})
 	if err == nil {
 		err = f.check(r.Context(), t)
 	}
@@ -128,7 +129,7 @@ func (f *handlers) updateTemplate(r *http.Request, body *templateChange) (notify
 	if err != nil {
 		return t, err
 	}
-	t.Updated = time.Now()
+	t.Updated, t.ChangedBy = time.Now(), caller(r).Display()
 	t.Overridden = t.ID == notify.DefaultTemplateV2
 	return t, missing(f.Store.UpdateTemplate(r.Context(), t), "Template", shownID(t.ID))
 }

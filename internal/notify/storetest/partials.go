@@ -47,7 +47,7 @@ func testPartials(k *kit) {
 	k.equal("a shared partial that uses the client's", own("v2"), "/notice d/sign")
 	s = k.store()
 	k.equal("after a restart", own("t"), "c/footer c/sign")
-	k.must(s.SetVariant(k.ctx, "t", "de", &notify.Variant{Text: `{{template "notice"}}`}, at))
+	k.must(s.SetVariant(k.ctx, "t", "de", &notify.Variant{Text: `{{template "notice"}}`}, at, "ann"))
 	k.equal("with those of a variant", own("t"), "c/footer /notice c/sign")
 	k.equal("by name", len(value[map[string]notify.Partial](k)(s.PartialsFor(k.ctx, "x", []string{"notice", "none"}))), 2)
 
@@ -64,7 +64,7 @@ func testPartials(k *kit) {
 	k.equal("users of one that is not deleted", userNames(using), "c:footer")
 	_, err = s.DeletePartial(k.ctx, "c", "none")
 	k.wantErr(err, notify.ErrNotFound)
-	k.must(s.SetVariant(k.ctx, "t", "de", nil, at))
+	k.must(s.SetVariant(k.ctx, "t", "de", nil, at, "ann"))
 	k.must(s.UpdateTemplate(k.ctx, notify.Template{ID: "t", Name: "T", Text: "plain", Updated: at}))
 	for _, p := range []string{"footer", "sign"} {
 		if using, err := s.DeletePartial(k.ctx, "c", p); err != nil || len(using) > 0 {

@@ -40,6 +40,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"SeedTemplate", testSeedTemplate},
 		{"Variants", testVariants},
 		{"Partials", testPartials},
+		{"TemplateVersions", testTemplateVersions},
 		{"DeleteTemplate", testDeleteTemplate},
 		{"Preferences", testPreferences},
 		{"Unsubscribed", testUnsubscribed},
