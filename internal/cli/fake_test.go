@@ -436,6 +436,28 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		return 200, object{"variants": object{"de": object{"subject": "Platte voll", "text": "Hallo", "html": ""}}}
 	case "PUT /notify/templates/template-1/variants/de", "DELETE /notify/templates/template-1/variants/fr":
 		return 204, nil
+	case "GET /notify/templates/template-1/versions":
+		return 200, object{"versions": []any{
+			object{"version": 2, "current": true, "updated_at": "2026-11-18T12:00:00Z", "changed_by": "ann"},
+			object{"version": 1, "current": false, "updated_at": "2026-11-17T12:00:00Z", "changed_by": "shop"}}}
+	case "GET /notify/templates/template-1/versions/2/difference":
+		return 200, object{"from": 1, "to": 2, "parts": []any{
+			object{"part": "text", "locale": "de", "lines": []any{" Hallo", "-Welt", "+alle"}}}}
+	case "POST /notify/templates/template-1/rollback":
+		return 200, object{"version": 3, "current": true, "updated_at": "2026-11-18T13:00:00Z", "changed_by": "ann"}
+	case "GET /notify/partials":
+		return 200, object{"partials": []any{object{"name": "footer", "shared": false, "blocks": []any{},
+			"locales": []any{"de"}, "updated_at": "2026-11-18T12:00:00Z"},
+			object{"name": "layout", "shared": true, "blocks": []any{"content"},
+				"locales": []any{}, "updated_at": "2026-11-18T12:00:00Z"}}}
+	case "GET /notify/partials/footer":
+		return 200, object{"name": "footer", "shared": false, "blocks": []any{}, "locales": []any{"de"}, "text": "Bye",
+			"html": "<p>Bye</p>", "variants": object{"de": object{"text": "Tschüss", "html": ""}},
+			"used_by": []any{object{"template_id": "template-1", "name": "plain"},
+				object{"partial": "layout", "name": "layout"}},
+			"updated_at": "2026-11-18T12:00:00Z"}
+	case "PUT /notify/partials/footer", "DELETE /notify/partials/footer":
+		return 204, nil
 	case "GET /notify/missing_variants":
 		return 200, object{"locales": []any{"de", "fr"}, "templates": []any{object{"template_id": "template-1",
 			"name": "plain", "kinds": []any{"disk-full"}, "missing": []any{"fr"}}}}

@@ -28,6 +28,6 @@
 // It must not import an HTTP API, a store, mail, the platform or the authorization
 // server: the last two are reached over HTTP through the Directory.
 //
-// Imports: base/fault, base/schema, golang.org/x/text/language,
+// Imports: base/fault, base/pattern, base/schema, golang.org/x/text/language,
 // golang.org/x/time/rate.
 package notify

@@ -57,11 +57,17 @@ type Template struct {
 	Metadata json.RawMessage
 	// Variants are the texts in other languages, by canonical BCP 47 tag.
 	Variants map[string]Variant
+	// Partials are those that the texts use, and that these use, by name. The store reads them with the template, and
+	// writes none.
+	Partials map[string]Partial
 	// Overridden marks a default template that was changed: a new version of
 	// the built-in one does not replace it.
 	Overridden bool
-	Created    time.Time
-	Updated    time.Time
+	// Version counts the changes, from 1. ChangedBy is the user or client that made the last one; empty means unknown.
+	Version   int64
+	ChangedBy string
+	Created   time.Time
+	Updated   time.Time
 }
 
 // Client returns the client that defined the template, "" for the default templates.

@@ -8,7 +8,8 @@ import "ingot/internal/base/fault"
 // Everything that a client can store belongs to one of three classes:
 //
 //	Sends        contents and data of sends, lists of recipients, idempotency keys, inboxes: deleted after a time
-//	Definitions  kinds, schemas, templates, senders, campaign types, origins, destinations: until the client deletes them
+//	Definitions  kinds, schemas, templates, partials, senders, campaign types, origins, destinations: until the
+//	             client deletes them
 //	by number    messages (Limits.Recipients, Limits.Queue), webhooks
 type Bounds struct{ Sends, Definitions int64 }
 
@@ -45,6 +46,7 @@ func (s Stored) SendsFull(client string, n int64) error {
 // DefinitionsFull returns the error for a change after which the client would have too much.
 func (s Stored) DefinitionsFull(client string) error {
 	return fault.New(fault.InsufficientStorage,
-		"The client %q would have %d bytes of kinds, schemas, templates, senders and campaign types and may have %d: "+
+		"The client %q would have %d bytes of kinds, schemas, templates, partials, senders and campaign types and "+
+			"may have %d: "+
 			"nothing was changed. Delete what is not used, or make it shorter", client, s.Definitions, s.Bounds.Definitions)
 }

@@ -27,6 +27,7 @@ var (
 type Store interface {
 	Registry
 	Templates
+	Partials
 	Preferences
 	Campaigns
 	Sends
@@ -79,15 +80,35 @@ type Templates interface {
 	ListTemplates(ctx context.Context, owner string) ([]Template, error)
 	// UpdateTemplate does not change the variants.
 	UpdateTemplate(ctx context.Context, t Template) error
+	// TemplateVersions returns the template, without partials, and then its earlier versions that are kept, newest first.
+	TemplateVersions(ctx context.Context, id string) ([]Template, error)
+	// RestoreTemplate makes an earlier version the current one, with its variants. ErrNotFound when it is not kept.
+	RestoreTemplate(ctx context.Context, id string, version int64, updated time.Time, by string) error
 	// SetVariant sets the variant of a template for a canonical locale, or removes it with nil, which
 	// is ErrNotFound if there is none. ErrTooMany: the template has MaxVariants.
-	SetVariant(ctx context.Context, templateID, locale string, v *Variant, updated time.Time) error
+	SetVariant(ctx context.Context, templateID, locale string, v *Variant, updated time.Time, by string) error
 	// DeleteTemplate also makes everything that used it use the default.
 	DeleteTemplate(ctx context.Context, id string) error
 	Associations(ctx context.Context, templateID string) ([]Association, error)
 	// SeedTemplate creates a built-in template, or replaces it unless it was
 	// overridden.
 	SeedTemplate(ctx context.Context, t Template) error
+}
+
+// Partials holds the partials of templates. Owner "" is that of shared ones.
+type Partials interface {
+	// Partials lists those of an owner, by name.
+	Partials(ctx context.Context, owner string) ([]Partial, error)
+	Partial(ctx context.Context, owner, name string) (Partial, error)
+	// PartialsFor returns partials by name, and those that they use: the client's, or else the shared one. Missing
+	// ones are left out.
+	PartialsFor(ctx context.Context, client string, names []string) (map[string]Partial, error)
+	// SetPartial creates or replaces a partial; Created is that of the first time. ErrTooMany: the owner has MaxPartials.
+	SetPartial(ctx context.Context, p Partial) error
+	// DeletePartial is ErrConflict, with the users, if there are any.
+	DeletePartial(ctx context.Context, owner, name string) ([]PartialUser, error)
+	// PartialUsers returns the templates and partials that use a partial.
+	PartialUsers(ctx context.Context, owner, name string) ([]PartialUser, error)
 }
 
 // Preferences holds the subscriptions of users.

@@ -28,11 +28,15 @@ func CanonicalLocale(tag string) (string, error) {
 // VariantFor returns the tag of the variant for a language: the exact one, or that of the nearest
 // parent. "" is the template's own text.
 func (t *Template) VariantFor(tag language.Tag) string {
-	if len(t.Variants) == 0 {
+	return nearestVariant(t.Variants, tag)
+}
+
+func nearestVariant(variants map[string]Variant, tag language.Tag) string {
+	if len(variants) == 0 {
 		return ""
 	}
 	for ; tag != language.Und; tag = tag.Parent() {
-		if _, ok := t.Variants[tag.String()]; ok {
+		if _, ok := variants[tag.String()]; ok {
 			return tag.String()
 		}
 	}

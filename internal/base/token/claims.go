@@ -1,6 +1,7 @@
 package token
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -86,3 +87,6 @@ func FromContext(ctx context.Context) *Claims {
 	c, _ := ctx.Value(contextKey{}).(*Claims)
 	return c
 }
+
+// Display returns how the caller is shown to others: the user's name, or the client's id.
+func (c *Claims) Display() string { return cmp.Or(c.UserName, c.UserID, c.ClientID) }

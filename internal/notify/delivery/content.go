@@ -40,7 +40,7 @@ type chosen struct {
 	compiled *template.Compiled
 	variants *variants // nil if there are none
 	id       string
-	updated  time.Time
+	state    string    // of the template and its partials
 	err      error     // why it cannot be used
 	at       time.Time // when it was chosen
 }
@@ -251,12 +251,13 @@ func (c *contents) template(ctx context.Context, s *notify.Send) (*chosen, error
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
 	}
-	made := &chosen{id: source.ID, updated: source.Updated, at: now}
-	if have != nil && have.err == nil && source.ID == have.id && source.Updated.Equal(have.updated) {
+	made := &chosen{id: source.ID, state: source.State(), at: now}
+	if have != nil && have.err == nil && made.state == have.state {
 		made.compiled, made.variants = have.compiled, have.variants // unchanged: cached bodies stay valid
 	} else {
 		made.variants = newVariants(source)
-		made.compiled, made.err = compile(source)
+		own, _, _ := source.For(language.Und)
+		made.compiled, made.err = compile(own)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

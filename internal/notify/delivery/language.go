@@ -24,21 +24,23 @@ type variant struct {
 }
 
 func newVariants(source notify.Template) *variants {
-	if len(source.Variants) == 0 {
+	if !source.Localized() {
 		return nil
 	}
 	return &variants{source: source, compiled: map[string]variant{}}
 }
 
-func (v *variants) get(locale string) (*template.Compiled, error) {
+// get returns the template for a recipient's language, and the language of numbers and dates in it.
+func (v *variants) get(tag language.Tag) (*template.Compiled, language.Tag, error) {
+	source, locale, key := v.source.For(tag)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	have, ok := v.compiled[locale]
+	have, ok := v.compiled[key]
 	if !ok {
-		have.compiled, have.err = compile(v.source.In(locale))
-		v.compiled[locale] = have
+		have.compiled, have.err = compile(source)
+		v.compiled[key] = have
 	}
-	return have.compiled, have.err
+	return have.compiled, locale, have.err
 }
 
 // localized reports whether a message depends on the recipient's language.
@@ -64,12 +66,7 @@ func (c *contents) inLanguage(ctx context.Context, t *chosen, l *message) (*temp
 	if t.variants == nil {
 		return t.compiled, tag, nil
 	}
-	name := t.variants.source.VariantFor(tag)
-	if name == "" {
-		return t.compiled, tag, nil
-	}
-	with, err := t.variants.get(name)
-	return with, language.Make(name), err
+	return t.variants.get(tag)
 }
 
 // asksLanguage reports whether the language of a message's user has to be looked up.

@@ -22,7 +22,7 @@ func localized(t *testing.T, w *world) {
 		"pt-BR":   {Subject: "Olá"},
 		"zh-Hant": {Subject: "你好"},
 	} {
-		if err := w.store.SetVariant(t.Context(), "t", locale, &v, now); err != nil {
+		if err := w.store.SetVariant(t.Context(), "t", locale, &v, now, "ann"); err != nil {
 			t.Fatal(err)
 		}
 	}

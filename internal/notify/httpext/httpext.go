@@ -165,6 +165,8 @@ func Register(g *web.Group, o Options) {
 			f.mailbox(route.method, route.pattern))
 	}
 
+	f.registerPartials(g)
+	f.registerVersions(g)
 	f.registerChannels(g)
 	f.registerDestinations(g)
 	f.registerWorkflows(g)

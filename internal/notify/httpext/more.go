@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/text/language"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
@@ -43,8 +42,15 @@ func (f *handlers) preview(w http.ResponseWriter, r *http.Request) error {
 		if t, err = f.visibleTemplate(r, body.TemplateID); err != nil {
 			return err
 		}
-	} else if err := template.Check(t); err != nil {
-		return err
+	} else {
+		t.Creator = client(r)
+		var err error
+		if t, err = notify.WithPartials(r.Context(), f.Store, t); err != nil {
+			return err
+		}
+		if err := template.Check(t); err != nil {
+			return err
+		}
 	}
 	values := template.Values{Subject: body.Message.Subject, Text: body.Message.Text, HTML: body.Message.HTML,
 		ClientID: client(r)}
@@ -52,10 +58,8 @@ func (f *handlers) preview(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	variant := t.VariantFor(values.Locale)
-	if variant != "" {
-		values.Locale = language.Make(variant)
-	}
-	rendered, err := template.Preview(t.In(variant), values)
+	t, values.Locale, _ = t.For(values.Locale)
+	rendered, err := template.Preview(t, values)
 	if err != nil {
 		return err
 	}
@@ -77,8 +81,12 @@ func (f *handlers) check(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	problems := template.Problems(notify.Template{Name: "preview", Subject: body.Subject, Text: body.Text,
-		HTML: body.HTML})
+	t, err := notify.WithPartials(r.Context(), f.Store, notify.Template{Name: "preview", Creator: client(r),
+		Subject: body.Subject, Text: body.Text, HTML: body.HTML})
+	if err != nil {
+		return err
+	}
+	problems := template.Problems(t)
 	return web.Answer(w, http.StatusOK, map[string]any{"problems": problems}, nil)
 }
 

@@ -92,6 +92,9 @@ func TestUnknownFields(t *testing.T) {
 		{1, "POST /templates/preview", "", `{"template":{"colour":"x"}}`, 422, "colour", ""},
 		{1, "PUT /templates/{template}/variants/{locale}", "/templates/" + template.ID + "/variants/de", `{"colour":"x"}`, 422,
 			"colour", ""},
+		{1, "POST /templates/{template}/rollback", "/templates/" + template.ID + "/rollback", `{"version":1,"colour":"x"}`, 422,
+			"colour", ""},
+		{1, "PUT /partials/{partial}", "/partials/p", `{"colour":"x"}`, 422, "colour", ""},
 		{1, "POST /templates/check", "", `{"colour":"x"}`, 422, "colour", ""},
 		{1, "POST /sends", "", `{"kind_id":"news","recipients":[{"user":"u-1","colour":"x"}]}`, 422, "colour", ""},
 		{1, "POST /webhooks", "", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
@@ -123,6 +126,9 @@ func TestUnknownFields(t *testing.T) {
 		{2, "POST /templates/preview", "", `{"template":{"colour":"x"}}`, 422, "colour", ""},
 		{2, "PUT /templates/{template}/variants/{locale}", "/templates/" + look.ID + "/variants/de", `{"colour":"x"}`, 422,
 			"colour", ""},
+		{2, "POST /templates/{template}/rollback", "/templates/" + look.ID + "/rollback", `{"version":1,"colour":"x"}`, 422,
+			"colour", ""},
+		{2, "PUT /partials/{partial}", "/partials/p", `{"colour":"x"}`, 422, "colour", ""},
 		{2, "POST /templates/check", "", `{"colour":"x"}`, 422, "colour", ""},
 		{2, "POST /sends", "", `{"kind_id":"news","recipients":[{"user":"u-1","colour":"x"}]}`, 422, "colour", ""},
 		{2, "POST /webhooks", "", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
@@ -156,6 +162,7 @@ func TestUnknownFields(t *testing.T) {
 		if slices.Contains([]string{"/templates/preview", "/templates/check", "/webhooks", "/sends", "/erasures"},
 			path) ||
 			strings.Contains(path, "/variants/") || strings.Contains(path, "/channels") || strings.Contains(path, "/workflow") ||
+			strings.HasPrefix(path, "/partials/") || strings.HasSuffix(path, "/rollback") ||
 			strings.HasPrefix(path, "/destinations") ||
 			strings.HasPrefix(path, "/recurring_sends") || strings.HasPrefix(path, "/inbox/") {
 			if !strings.Contains(a.Message(), tc.field) {

@@ -28,6 +28,7 @@ var storing = map[int]map[string]string{
 		"POST /emails":                                `{"kind_id":"k","to":"a@example.com","text":"$"}`,
 		"POST /sends":                                 `{"kind_id":"k","recipients":[{"user":"u","data":{"t":"$"}}]}`,
 		"PUT /templates/{template}/variants/{locale}": `{"text":"$$$"}`,
+		"PUT /partials/{partial}":                     `{"text":"$$$"}`,
 		"PUT /kinds/{kind}/schema":                    `{"title":"$$$"}`,
 		"PUT /recurring_sends/{name}":                 `{"cron":"@daily","send":{"kind_id":"k","text":"$$$","audience":{"type":"user","id":"u"}}}`,
 	},
@@ -40,6 +41,7 @@ var storing = map[int]map[string]string{
 		"PUT /templates/{template}":                   `{"text":"$$$"}`,
 		"POST /senders/{sender}/campaigns":            `{"campaign_type_id":"{type}","subject":"s","text":"$","send_to":{"emails":["a@example.com"]}}`,
 		"PUT /templates/{template}/variants/{locale}": `{"text":"$$$"}`,
+		"PUT /partials/{partial}":                     `{"text":"$$$"}`,
 		"PUT /kinds/{kind}/schema":                    `{"title":"$$$"}`,
 		"PUT /recurring_sends/{name}":                 `{"cron":"@daily","send":{"kind_id":"k","text":"$$$","audience":{"type":"user","id":"u"}}}`,
 		"POST /sends":                                 `{"kind_id":"k","data":{"t":"$"},"audience":{"type":"user","id":"u"}}`,
@@ -59,6 +61,7 @@ var bounded = map[string]string{
 	"POST /clients/{client}/notifications/{kind}/test":    "of administrators",
 	"POST /messages/{message}/replay":                     "stores nothing new",
 	"POST /templates/preview":                             "stores nothing",
+	"POST /templates/{template}/rollback":                 "a version that is stored; 20 are, counted as definitions",
 	"POST /templates/check":                               "stores nothing",
 	"POST /webhooks":                                      "ten",
 	"POST /erasures":                                      "the latest 10,000 of a client",
@@ -133,7 +136,7 @@ func parents(t *testing.T, w *apitest.World, c string, version int) []string {
 	t.Helper()
 	w.Directory.Members["space-1"], w.Directory.Users["u"] = []string{"u"}, "u@example.com"
 	w.Expect(1, c, "PUT", "/notifications", `{"source_name":"S","notifications":{"k":{"description":"d"}}}`, 204, "")
-	out := []string{"{client}", "shop", "{kind}", "k", "{id}", "space-1", "{locale}", "de"}
+	out := []string{"{client}", "shop", "{kind}", "k", "{id}", "space-1", "{locale}", "de", "{partial}", "p"}
 	id := func(path, body, field string) string {
 		var made map[string]any
 		w.Expect(version, c, "POST", path, body, 201, "").Into(&made)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/text/language"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/token"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
 	"ingot/internal/notify/template"
@@ -87,11 +88,16 @@ func (f *handlers) changeVariant(w http.ResponseWriter, r *http.Request, v *noti
 	}
 	if v != nil {
 		t.Variants = map[string]notify.Variant{locale: *v}
-		if err := template.Check(t.In(locale)); err != nil {
+		changed, err := notify.WithPartials(r.Context(), f.Store, t)
+		if err != nil {
+			return err
+		}
+		changed, _, _ = changed.For(language.Make(locale))
+		if err := template.Check(changed); err != nil {
 			return err
 		}
 	}
-	err = f.Store.SetVariant(r.Context(), t.ID, locale, v, time.Now())
+	err = f.Store.SetVariant(r.Context(), t.ID, locale, v, time.Now(), token.FromContext(r.Context()).Display())
 	if errors.Is(err, notify.ErrTooMany) {
 		return fault.Wrap(err, fault.Unprocessable, "A template may have at most %d variants. Delete one first.",
 			notify.MaxVariants)

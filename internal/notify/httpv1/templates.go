@@ -2,6 +2,7 @@ package httpv1
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -58,7 +59,22 @@ func readTemplate(w http.ResponseWriter, r *http.Request) (notify.Template, erro
 	if t.Subject == "" {
 		t.Subject = "{{.Subject}}"
 	}
+	if len(t.Uses()) > 0 { // partials are those of its client: see checkPartials
+		return t, nil
+	}
 	return t, template.Check(t)
+}
+
+// checkPartials checks a template that uses partials.
+func (f *handlers) checkPartials(ctx context.Context, t notify.Template) error {
+	if len(t.Uses()) == 0 {
+		return nil
+	}
+	t, err := notify.WithPartials(ctx, f.Store, t)
+	if err != nil {
+		return err
+	}
+	return template.CheckAll(t)
 }
 
 // createTemplate responds with the id only, in the field that the documented
@@ -68,9 +84,13 @@ func (f *handlers) createTemplate(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
+	t.ChangedBy = token.FromContext(r.Context()).Display()
 	t.ID, t.Creator = uuid.NewString(), token.FromContext(r.Context()).ClientID
 	t.Created = time.Now()
 	t.Updated = t.Created
+	if err := f.checkPartials(r.Context(), t); err != nil {
+		return err
+	}
 	return web.Answer(w, http.StatusCreated, map[string]string{"template-id": t.ID},
 		f.Store.CreateTemplate(r.Context(), t))
 }
@@ -142,7 +162,11 @@ func (f *handlers) putTemplate(w http.ResponseWriter, r *http.Request) error {
 	if err := mayChange(r, t); err != nil {
 		return err
 	}
-	changed.ID, changed.Created, changed.Updated = t.ID, t.Created, time.Now()
+	changed.ID, changed.Creator, changed.Created, changed.Updated = t.ID, t.Creator, t.Created, time.Now()
+	changed.Variants, changed.ChangedBy = t.Variants, token.FromContext(r.Context()).Display()
+	if err := f.checkPartials(r.Context(), changed); err != nil {
+		return err
+	}
 	changed.Overridden = t.ID == notify.DefaultTemplate
 	return web.Answer(w, http.StatusNoContent, nil,
 		orMissing(f.Store.UpdateTemplate(r.Context(), changed), "Template with ID %q could not be found", t.ID))

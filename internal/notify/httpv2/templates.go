@@ -81,12 +81,28 @@ func (c *templateChange) apply(t notify.Template) (notify.Template, error) {
 	case t.Text == "" && t.HTML == "":
 		return t, fault.New(fault.Unprocessable, "missing either template text or html")
 	}
-	return t, template.Check(t)
+	return t, nil
+}
+
+// check checks a template with its partials.
+func (f *handlers) check(ctx context.Context, t notify.Template) error {
+	if len(t.Uses()) == 0 {
+		return template.Check(t)
+	}
+	t, err := notify.WithPartials(ctx, f.Store, t)
+	if err != nil {
+		return err
+	}
+	return template.CheckAll(t)
 }
 
 func (f *handlers) createTemplate(r *http.Request, body *templateChange) (notify.Template, error) {
 	now := time.Now()
-	t, err := body.apply(notify.Template{ID: uuid.NewString(), Owner: caller(r).ClientID, Created: now, Updated: now})
+	t, err := body.apply(notify.Template{ID: uuid.NewString(), Owner: caller(r).ClientID,
+		ChangedBy: caller(r).Display(), Created: now, Updated: now})
+	if err == nil {
+		err = f.check(r.Context(), t)
+	}
 	if err != nil {
 		return t, err
 	}
@@ -107,10 +123,13 @@ func (f *handlers) updateTemplate(r *http.Request, body *templateChange) (notify
 	if err != nil {
 		return t, err
 	}
-	if t, err = body.apply(t); err != nil {
+	if t, err = body.apply(t); err == nil {
+		err = f.check(r.Context(), t)
+	}
+	if err != nil {
 		return t, err
 	}
-	t.Updated = time.Now()
+	t.Updated, t.ChangedBy = time.Now(), caller(r).Display()
 	t.Overridden = t.ID == notify.DefaultTemplateV2
 	return t, missing(f.Store.UpdateTemplate(r.Context(), t), "Template", shownID(t.ID))
 }

@@ -161,9 +161,16 @@ func (s *Store) lookup(ctx context.Context, read *sharedRead) error {
 		}, "SELECT "+kindColumns+" FROM notify_kinds WHERE "+in("client_id")+" AND "+in("id"), owners, kinds); err != nil {
 			return err
 		}
-		read.templates, err = keyed(tx, scanTemplate, func(t notify.Template) string { return t.ID },
-			"SELECT "+templateColumns+" FROM notify_templates WHERE "+in("id"), templates)
-		return err
+		if read.templates, err = keyed(tx, scanTemplate, func(t notify.Template) string { return t.ID },
+			"SELECT "+templateColumns+" FROM notify_templates WHERE "+in("id"), templates); err != nil {
+			return err
+		}
+		for id, t := range read.templates {
+			if read.templates[id], err = withPartials(tx, t); err != nil {
+				return err
+			}
+		}
+		return nil
 	}))
 }
 

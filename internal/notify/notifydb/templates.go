@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"time"
 
 	"ingot/internal/base/db"
@@ -11,12 +12,12 @@ import (
 )
 
 const templateColumns = "id, owner, name, subject, text, html, metadata, overridden, created, updated, creator, " +
-	"variants"
+	"variants, uses, version, changed_by"
 
 func scanTemplate(s db.Scanner) (t notify.Template, err error) {
-	var metadata, variants string
+	var metadata, variants, uses string
 	err = s.Scan(&t.ID, &t.Owner, &t.Name, &t.Subject, &t.Text, &t.HTML, &metadata, &t.Overridden, moment{&t.Created},
-		moment{&t.Updated}, &t.Creator, &variants)
+		moment{&t.Updated}, &t.Creator, &variants, &uses, &t.Version, &t.ChangedBy)
 	if metadata != "" {
 		t.Metadata = json.RawMessage(metadata)
 	}
@@ -43,6 +44,7 @@ func templateValues(t notify.Template) []any {
 	return []any{
 		t.ID, t.Owner, t.Name, t.Subject, t.Text, t.HTML, string(t.Metadata), t.Overridden,
 		db.Nanos(t.Created), db.Nanos(t.Updated), t.Creator, "", // variants are added later
+		usesText(t.Uses()), 1, t.ChangedBy,
 	}
 }
 
@@ -78,7 +80,11 @@ func (s *Store) Template(ctx context.Context, id string) (notify.Template, error
 	}
 	return known(ctx, s, notify.KindRef{KindID: id}, &s.registered.templates, manyTemplates,
 		func(tx *db.Tx) (notify.Template, error) {
-			return one(tx, scanTemplate, "SELECT "+templateColumns+" FROM notify_templates WHERE id = ?", id)
+			t, err := one(tx, scanTemplate, "SELECT "+templateColumns+" FROM notify_templates WHERE id = ?", id)
+			if err != nil {
+				return t, err
+			}
+			return withPartials(tx, t)
 		})
 }
 
@@ -99,12 +105,8 @@ func (s *Store) UpdateTemplate(ctx context.Context, t notify.Template) error {
 		if err != nil {
 			return err
 		}
-		if err := changed(tx.Exec("UPDATE notify_templates SET name = ?, subject = ?, text = ?, html = ?, metadata = ?, "+
-			"overridden = ?, updated = ? WHERE id = ?",
-			t.Name, t.Subject, t.Text, t.HTML, string(t.Metadata), t.Overridden, db.Nanos(t.Updated), t.ID)); err != nil {
-			return err
-		}
-		return s.checkDefinitions(tx, old.Client())
+		t.Variants = old.Variants
+		return s.replaceTemplate(tx, old, t)
 	})
 }
 
@@ -115,12 +117,14 @@ func lockTemplate(tx *db.Tx, id string) (notify.Template, error) {
 
 // SetVariant implements notify.Store.
 func (s *Store) SetVariant(ctx context.Context, templateID, locale string, v *notify.Variant,
-	updated time.Time) error {
+	updated time.Time, by string) error {
 	return s.write(ctx, func(tx *db.Tx) error {
-		t, err := lockTemplate(tx, templateID)
+		old, err := lockTemplate(tx, templateID)
 		if err != nil {
 			return err
 		}
+		t := old
+		t.Variants, t.Updated, t.ChangedBy = maps.Clone(old.Variants), updated, by
 		_, have := t.Variants[locale]
 		switch {
 		case v == nil && !have:
@@ -135,15 +139,7 @@ func (s *Store) SetVariant(ctx context.Context, templateID, locale string, v *no
 			}
 			t.Variants[locale] = *v
 		}
-		text, err := encodeVariants(t.Variants)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.Exec("UPDATE notify_templates SET variants = ?, updated = ? WHERE id = ?", text, db.Nanos(updated),
-			templateID); err != nil {
-			return err
-		}
-		return s.checkDefinitions(tx, t.Client())
+		return s.replaceTemplate(tx, old, t)
 	})
 }
 
@@ -151,6 +147,9 @@ func (s *Store) SetVariant(ctx context.Context, templateID, locale string, v *no
 func (s *Store) DeleteTemplate(ctx context.Context, id string) error {
 	return s.write(ctx, func(tx *db.Tx) error {
 		if err := found(tx.Exec("DELETE FROM notify_templates WHERE id = ?", id)); err != nil {
+			return err
+		}
+		if _, err := tx.Exec("DELETE FROM notify_template_versions WHERE template_id = ?", id); err != nil {
 			return err
 		}
 		for _, table := range []string{"notify_clients", "notify_kinds"} {
@@ -184,7 +183,7 @@ func (s *Store) SeedTemplate(ctx context.Context, t notify.Template) error {
 	return s.write(ctx, func(tx *db.Tx) error {
 		_, err := tx.Exec(insert("notify_templates", templateColumns)+` ON CONFLICT (id) DO UPDATE SET
 				name = excluded.name, subject = excluded.subject, text = excluded.text, html = excluded.html,
-				metadata = excluded.metadata, updated = excluded.updated
+				metadata = excluded.metadata, updated = excluded.updated, uses = excluded.uses
 				WHERE NOT notify_templates.overridden`, templateValues(t)...)
 		return err
 	})

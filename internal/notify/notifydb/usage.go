@@ -219,6 +219,9 @@ var definitionTables = []struct{ table, columns, where string }{
 	{"notify_schemas", "octet_length(content)", "client_id = ?"},
 	{"notify_templates", templateBytes, "creator = ?"},
 	{"notify_templates", templateBytes, "owner = ?"},
+	{"notify_partials", "octet_length(name) + octet_length(text) + octet_length(html) + octet_length(variants)",
+		"owner = ?"},
+	{"notify_template_versions", versionBytes, "client = ?"},
 	{"notify_senders", "octet_length(name)", "client_id = ?"},
 	{"notify_destinations", "octet_length(url) + octet_length(secret)", "client_id = ?"},
 	{"notify_recurring", "octet_length(name) + octet_length(message)", "client_id = ?"},
@@ -228,6 +231,8 @@ var definitionTables = []struct{ table, columns, where string }{
 
 const (
 	templateBytes = "octet_length(name) + octet_length(subject) + octet_length(text) + octet_length(html) + " +
+		"octet_length(metadata) + octet_length(variants)"
+	versionBytes = "octet_length(name) + octet_length(subject) + octet_length(text) + octet_length(html) + " +
 		"octet_length(metadata) + octet_length(variants)"
 	// definitionOverhead is what a row takes.
 	definitionOverhead = 256
@@ -266,6 +271,11 @@ func (s *Store) checkDefinitions(tx *db.Tx, client string) error {
 		return nil
 	}
 	n, err := definitions(tx, client)
+	if err == nil && n > limit {
+		if err = forgetVersions(tx, client, n-limit); err == nil {
+			n, err = definitions(tx, client)
+		}
+	}
 	if err == nil && n > limit {
 		return notify.Stored{Definitions: n, Bounds: s.usage.bounds}.DefinitionsFull(client)
 	}

@@ -90,10 +90,11 @@ func testTemplates(k *kit) {
 	at := start
 	one := notify.Template{
 		ID: "one", Name: "One", Subject: "{{.Subject}}", Text: "text", HTML: "<p>é😀</p>",
-		Metadata: json.RawMessage(`{"a":1}`), Created: at, Updated: at,
+		Metadata: json.RawMessage(`{"a":1}`), Version: 1, Created: at, Updated: at,
 	}
-	two := notify.Template{ID: "two", Creator: "shop", Name: "Two", Created: at.Add(-time.Hour), Updated: at}
-	v2 := notify.Template{ID: "three", Owner: "c", Name: "Three", Created: at, Updated: at}
+	two := notify.Template{ID: "two", Creator: "shop", Name: "Two", Version: 1, Created: at.Add(-time.Hour),
+		Updated: at}
+	v2 := notify.Template{ID: "three", Owner: "c", Name: "Three", Version: 1, Created: at, Updated: at}
 	for _, t := range []notify.Template{one, two, v2} {
 		k.must(s.CreateTemplate(k.ctx, t))
 	}
@@ -106,6 +107,7 @@ func testTemplates(k *kit) {
 	k.equal("templates of v2", value[[]notify.Template](k)(s.ListTemplates(k.ctx, "c")), []notify.Template{v2})
 
 	one.Name, one.Text, one.Metadata, one.Updated = "New", "", nil, at.Add(time.Second)
+	one.Version = 2
 	k.must(s.UpdateTemplate(k.ctx, one))
 	k.equal("changed template", value[notify.Template](k)(s.Template(k.ctx, "one")), one)
 	k.wantErr(s.UpdateTemplate(k.ctx, notify.Template{ID: "none"}), notify.ErrNotFound)
@@ -113,13 +115,14 @@ func testTemplates(k *kit) {
 
 func testSeedTemplate(k *kit) {
 	s := k.store()
-	seed := notify.Template{ID: notify.DefaultTemplate, Name: "Default", Text: "1", Created: start, Updated: start}
+	seed := notify.Template{ID: notify.DefaultTemplate, Name: "Default", Text: "1", Version: 1, Created: start,
+		Updated: start}
 	k.must(s.SeedTemplate(k.ctx, seed))
 	seed.Text = "2"
 	k.must(s.SeedTemplate(k.ctx, seed))
 	k.equal("seeded again", value[notify.Template](k)(s.Template(k.ctx, seed.ID)), seed)
 	own := seed
-	own.Text, own.Overridden = "own", true
+	own.Text, own.Overridden, own.Version = "own", true, 2
 	k.must(s.UpdateTemplate(k.ctx, own))
 	seed.Text = "3"
 	k.must(s.SeedTemplate(k.ctx, seed))

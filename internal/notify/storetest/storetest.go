@@ -39,6 +39,8 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"Templates", testTemplates},
 		{"SeedTemplate", testSeedTemplate},
 		{"Variants", testVariants},
+		{"Partials", testPartials},
+		{"TemplateVersions", testTemplateVersions},
 		{"DeleteTemplate", testDeleteTemplate},
 		{"Preferences", testPreferences},
 		{"Unsubscribed", testUnsubscribed},

@@ -29,6 +29,6 @@ func TestLargeInput(t *testing.T) {
 		cleanCSS(strings.Repeat(s, n) + "expression(1)")
 	}
 	for _, s := range []string{"{{", "{{.To}}", "{{if .To}}", "{{/*", "{{`", "(", "}}"} {
-		_, _ = compilePart(strings.Repeat(s, n))
+		_, _ = compilePart(strings.Repeat(s, n), sourcesOf(nil, false))
 	}
 }

@@ -19,12 +19,13 @@ type program struct {
 	linkComputed, localized bool
 }
 
-// step is one of: text, show (print), a choice, or a loop.
+// step is one of: text, show (print), a choice, a loop, or a partial.
 type step struct {
 	text   string
 	show   expr
 	choose *choice
 	repeat *loop
+	insert *insertion
 }
 
 type loop struct {
@@ -42,41 +43,55 @@ type choice struct {
 type expr func(e *evaluation, dot value) value
 
 // compilePart compiles one of a template's three sources.
-func compilePart(source string) (*program, *problem) {
-	actions, p := scan(source)
+func compilePart(source string, partials partialSources) (*program, *problem) {
+	trees, p := parseSource(source)
 	if p != nil {
 		return nil, p
 	}
-	tree, err := parseTree(source)
-	if err != nil {
-		return nil, locate(source, actions, err)
-	}
-	c := &compiler{used: map[string]bool{}}
-	steps, p := c.list(tree.Root, kindRoot)
+	c := &compiler{used: map[string]bool{}, partials: partials}
+	steps, p := c.whole(source, trees, kindRoot)
 	if p != nil {
 		return nil, p
 	}
 	return &program{steps, c.used, c.linkComputed, c.localized}, nil
 }
 
-func parseTree(source string) (*parse.Tree, error) {
+// parseSource returns the tree of a source, named "", and those that it defines.
+func parseSource(source string) (map[string]*parse.Tree, *problem) {
+	actions, p := scan(source)
+	if p != nil {
+		return nil, p
+	}
+	trees, err := parseTrees(source)
+	if err != nil {
+		return nil, locate(source, actions, err)
+	}
+	return trees, nil
+}
+
+func parseTrees(source string) (map[string]*parse.Tree, error) {
 	// Functions are checked later, with their position.
 	t := parse.New("")
 	t.Mode = parse.SkipFuncCheck
-	return t.Parse(source, "", "", map[string]*parse.Tree{})
+	trees := map[string]*parse.Tree{}
+	made, err := t.Parse(source, "", "", trees)
+	if err == nil {
+		trees[""] = made
+	}
+	return trees, err
 }
 
 // locate finds the action that the parser rejects: the first one with which the
 // source up to it cannot be parsed for another reason than a missing end.
 func locate(source string, actions []action, err error) *problem {
 	i := sort.Search(len(actions), func(i int) bool {
-		_, err := parseTree(source[:actions[i].end])
+		_, err := parseTrees(source[:actions[i].end])
 		return err != nil && !strings.Contains(err.Error(), "unexpected EOF")
 	})
 	at := 0
 	if i < len(actions) {
 		at = actions[i].at
-		_, err = parseTree(source[:actions[i].end])
+		_, err = parseTrees(source[:actions[i].end])
 	}
 	return syntaxProblem(at, "%s", reason(err))
 }
@@ -99,6 +114,11 @@ type compiler struct {
 	// replace it.
 	linkComputed bool
 	localized    bool // a function's result depends on the recipient's language
+
+	partials partialSources
+	scopes   []*scope
+	inside   []string // the names of the definitions that are being compiled
+	inserted int      // actions of partials
 }
 
 func (c *compiler) list(l *parse.ListNode, dot kind) ([]step, *problem) {
@@ -107,6 +127,9 @@ func (c *compiler) list(l *parse.ListNode, dot kind) ([]step, *problem) {
 	}
 	var out []step
 	for _, n := range l.Nodes {
+		if p := c.count(n); p != nil {
+			return nil, p
+		}
 		switch n := n.(type) {
 		case *parse.TextNode:
 			out = append(out, step{text: string(n.Text)})
@@ -134,6 +157,12 @@ func (c *compiler) list(l *parse.ListNode, dot kind) ([]step, *problem) {
 			out = append(out, s)
 		case *parse.RangeNode:
 			s, p := c.loop(&n.BranchNode, dot)
+			if p != nil {
+				return nil, p
+			}
+			out = append(out, s)
+		case *parse.TemplateNode:
+			s, p := c.insertion(n, dot)
 			if p != nil {
 				return nil, p
 			}
@@ -411,6 +440,8 @@ func (e *evaluation) walk(steps []step, dot value, each func(text string, v valu
 			}
 		case s.repeat != nil:
 			e.loop(s.repeat, dot, each)
+		case s.insert != nil:
+			e.walk(s.insert.steps, s.insert.with(e, dot), each)
 		default:
 			each(s.text, value{}, false)
 		}

@@ -81,7 +81,7 @@ func compile(t notify.Template) (*Compiled, []located) {
 		source string
 		into   **program
 	}{{"Subject", t.Subject, &c.subject}, {"Text", t.Text, &c.text}, {"HTML", t.HTML, &c.web}} {
-		compiled, p := compilePart(part.source)
+		compiled, p := compilePart(part.source, sourcesOf(t.Partials, part.name == "HTML"))
 		if p != nil {
 			problems = append(problems, located{p, part.name, part.source})
 			continue
@@ -100,6 +100,8 @@ type Problem struct {
 	Line    int    `json:"line"`
 	Column  int    `json:"column"`
 	Message string `json:"message"`
+	// Partial is the name of the partial where it is; empty for the template itself.
+	Partial string `json:"partial,omitempty"`
 }
 
 // Problems returns what Check would reject, with the place of each error.
@@ -107,8 +109,9 @@ func Problems(t notify.Template) []Problem {
 	c, found := compile(t)
 	problems := make([]Problem, 0, len(found))
 	for _, l := range found {
-		line, column := place(l.source, l.at)
-		problems = append(problems, Problem{strings.ToLower(l.part), line, column, l.what})
+		partial, source := l.where(l.source)
+		line, column := place(source, l.at)
+		problems = append(problems, Problem{strings.ToLower(l.part), line, column, l.what, partial})
 	}
 	if len(problems) > 0 {
 		return problems
@@ -122,11 +125,15 @@ func Problems(t notify.Template) []Problem {
 // describe returns a message that begins like that of the original service,
 // because clients compare it.
 func (p *problem) describe(part, source string) string {
-	if p.syntax {
-		return fmt.Sprintf("%s syntax is malformed please check your braces (at %s: %s)", part,
-			lineColumn(source, p.at), p.what)
+	partial, source := p.where(source)
+	if partial != "" {
+		partial = fmt.Sprintf("in the partial %q ", partial)
 	}
-	return fmt.Sprintf("%s cannot be used (at %s: %s)", part, lineColumn(source, p.at), p.what)
+	if p.syntax {
+		return fmt.Sprintf("%s syntax is malformed please check your braces (%sat %s: %s)", part,
+			partial, lineColumn(source, p.at), p.what)
+	}
+	return fmt.Sprintf("%s cannot be used (%sat %s: %s)", part, partial, lineColumn(source, p.at), p.what)
 }
 
 // Personal reports whether the template uses a value that differs between the

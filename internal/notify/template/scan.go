@@ -20,16 +20,18 @@ type problem struct {
 	at     int // offset in the source
 	syntax bool
 	what   string
+	// origin is where it is if not in the part itself.
+	origin *origin
 }
 
 func (p *problem) Error() string { return p.what }
 
 func syntaxProblem(at int, format string, args ...any) *problem {
-	return &problem{at, true, fmt.Sprintf(format, args...)}
+	return &problem{at: at, syntax: true, what: fmt.Sprintf(format, args...)}
 }
 
 func otherProblem(at int, format string, args ...any) *problem {
-	return &problem{at, false, fmt.Sprintf(format, args...)}
+	return &problem{at: at, what: fmt.Sprintf(format, args...)}
 }
 
 // lineColumn formats an offset as line:column.
@@ -81,10 +83,10 @@ func scan(source string) ([]action, *problem) {
 			return nil, otherProblem(a.at, "there are more than the %d actions allowed", maxActions)
 		}
 		switch a.word {
-		case "define", "template", "block", "break", "continue":
-			return nil, otherProblem(a.at,
-				"%q is not available here: templates show values, and have if, else, with, range and end", a.word)
-		case "if", "with", "range":
+		case "break", "continue":
+			return nil, otherProblem(a.at, "%q is not available here: templates show values, and have if, else, with, range, "+
+				"template, block, define and end", a.word)
+		case "if", "with", "range", "block", "define":
 			open = append(open, a)
 			deep++
 		case "else":
@@ -102,7 +104,7 @@ func scan(source string) ([]action, *problem) {
 			}
 		}
 		if deep > maxBlocks {
-			return nil, otherProblem(a.at, "if, with and range are nested more than %d deep", maxBlocks)
+			return nil, otherProblem(a.at, "if, with, range and block are nested more than %d deep", maxBlocks)
 		}
 	}
 	if len(open) > 0 {

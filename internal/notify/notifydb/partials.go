@@ -1,0 +1,163 @@
+package notifydb
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+)
+
+const partialColumns = "owner, name, text, html, variants, uses, created, updated"
+
+// usesText is how names of partials are stored: each is between spaces.
+func usesText(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return " " + strings.Join(names, " ") + " "
+}
+
+func scanPartial(row db.Scanner) (p notify.Partial, err error) {
+	var variants, uses string
+	err = row.Scan(&p.Owner, &p.Name, &p.Text, &p.HTML, &variants, &uses, moment{&p.Created}, moment{&p.Updated})
+	if err == nil && variants != "" {
+		err = json.Unmarshal([]byte(variants), &p.Variants)
+	}
+	return p, err
+}
+
+// Partials implements notify.Store.
+func (s *Store) Partials(ctx context.Context, owner string) ([]notify.Partial, error) {
+	return view(ctx, s, func(tx *db.Tx) ([]notify.Partial, error) {
+		return matching(tx, scanPartial, "SELECT "+partialColumns+
+			" FROM notify_partials WHERE owner = ? ORDER BY name", owner)
+	})
+}
+
+// Partial implements notify.Store.
+func (s *Store) Partial(ctx context.Context, owner, name string) (notify.Partial, error) {
+	return view(ctx, s, func(tx *db.Tx) (notify.Partial, error) {
+		return one(tx, scanPartial, "SELECT "+partialColumns+
+			" FROM notify_partials WHERE owner = ? AND name = ?", owner, name)
+	})
+}
+
+// PartialsFor implements notify.Store.
+func (s *Store) PartialsFor(ctx context.Context, client string, names []string) (map[string]notify.Partial, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	return view(ctx, s, func(tx *db.Tx) (map[string]notify.Partial, error) { return partialsFor(tx, client, names) })
+}
+
+// partialsFor reads partials by name, and those that they use: the client's, or else the shared one.
+func partialsFor(tx *db.Tx, client string, names []string) (map[string]notify.Partial, error) {
+	found := map[string]notify.Partial{}
+	asked := map[string]bool{}
+	for range notify.MaxPartialDepth {
+		if len(names) == 0 {
+			break
+		}
+		// Shared ones come first, and are replaced.
+		level, err := listed(tx, scanPartial, "SELECT "+partialColumns+" FROM notify_partials WHERE "+
+			textsIn(tx.Dialect(), "owner")+" AND "+textsIn(tx.Dialect(), "name")+" ORDER BY owner", []string{"", client}, names)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			asked[name] = true
+		}
+		next := map[string]bool{}
+		for _, p := range level {
+			found[p.Name] = p
+		}
+		for _, p := range level {
+			used := found[p.Name]
+			for _, name := range used.Uses() {
+				if !asked[name] {
+					next[name] = true
+				}
+			}
+		}
+		names = slices.Sorted(maps.Keys(next))
+	}
+	return found, nil
+}
+
+// withPartials adds its partials to a template. Most have none.
+func withPartials(tx *db.Tx, t notify.Template) (notify.Template, error) {
+	names := t.Uses()
+	if len(names) == 0 {
+		return t, nil
+	}
+	var err error
+	t.Partials, err = partialsFor(tx, t.Client(), names)
+	return t, err
+}
+
+// SetPartial implements notify.Store.
+func (s *Store) SetPartial(ctx context.Context, p notify.Partial) error {
+	if err := allStorable(p.Owner, p.Name, p.Text, p.HTML); err != nil {
+		return err
+	}
+	variants, err := encodeVariants(p.Variants)
+	if err != nil {
+		return err
+	}
+	return s.define(ctx, p.Owner, func(tx *db.Tx) error {
+		if _, err := tx.Exec(insert("notify_partials", partialColumns)+` ON CONFLICT (owner, name) DO UPDATE SET
+				text = excluded.text, html = excluded.html, variants = excluded.variants, uses = excluded.uses,
+				updated = excluded.updated`, p.Owner, p.Name, p.Text, p.HTML, variants, usesText(p.Uses()), db.Nanos(p.Created),
+			db.Nanos(p.Updated)); err != nil {
+			return err
+		}
+		n, err := one(tx, scanNumber, "SELECT COUNT(*) FROM notify_partials WHERE owner = ?", p.Owner)
+		if err == nil && n > notify.MaxPartials {
+			return notify.ErrTooMany
+		}
+		return err
+	})
+}
+
+// DeletePartial implements notify.Store.
+func (s *Store) DeletePartial(ctx context.Context, owner, name string) (users []notify.PartialUser, err error) {
+	err = s.write(ctx, func(tx *db.Tx) (err error) {
+		if err := found(tx.Exec("DELETE FROM notify_partials WHERE owner = ? AND name = ?", owner, name)); err != nil {
+			return err
+		}
+		if users, err = partialUsers(tx, owner, name); err == nil && len(users) > 0 {
+			err = notify.ErrConflict
+		}
+		return err
+	})
+	return users, err
+}
+
+// PartialUsers implements notify.Store.
+func (s *Store) PartialUsers(ctx context.Context, owner, name string) ([]notify.PartialUser, error) {
+	return view(ctx, s, func(tx *db.Tx) ([]notify.PartialUser, error) { return partialUsers(tx, owner, name) })
+}
+
+// partialUsers finds the users of a partial by the names that they use. A shared partial is not used by clients that
+// have their own with this name.
+func partialUsers(tx *db.Tx, owner, name string) ([]notify.PartialUser, error) {
+	scan := func(row db.Scanner) (u notify.PartialUser, err error) {
+		err = row.Scan(&u.Client, &u.TemplateID, &u.Partial, &u.Name)
+		return u, err
+	}
+	const templates = "SELECT CASE WHEN owner <> '' THEN owner ELSE creator END AS client, id, '' AS partial, name, " +
+		"uses FROM notify_templates WHERE uses <> ''"
+	const partials = "SELECT owner AS client, '' AS id, name AS partial, name, uses FROM notify_partials WHERE uses <> ''"
+	where, args := "client = ?", []any{owner}
+	if owner == "" {
+		where, args = "client NOT IN (SELECT owner FROM notify_partials WHERE name = ? AND owner <> '')", []any{name}
+	}
+	return matching(tx, scan, "SELECT client, id, partial, name FROM ("+templates+" UNION ALL "+partials+
+		") AS users WHERE "+
+		where+" AND uses LIKE ? ESCAPE '!' AND NOT (partial = ? AND client = ?) ORDER BY client, partial, id",
+		append(args, "% "+strings.ReplaceAll(name, "_", "!_")+" %", name, owner)...)
+}
