@@ -291,6 +291,7 @@ func (s *Sink) session(nc net.Conn, number int) {
 	}
 	c.buffer()
 	if c.answer(Step{Stage: Connect}, "220 sink.test ESMTP\r\n") != nil {
+		_ = c.w.Flush() // a refusal
 		return
 	}
 	for c.line() == nil { //nolint:revive // line does it all

@@ -192,6 +192,11 @@ func (c *Client) worker(ctx context.Context, q *queue) (notify.Result, bool) {
 		conn, err := c.get(ctx)
 		if err != nil {
 			q.putBack(first)
+			// Workers that found the queue empty meanwhile have left their connections. One that has not will find
+			// the message.
+			if c.pooled() && ctx.Err() == nil {
+				continue
+			}
 			r := temporary("%v", err)
 			if errors.Is(err, errDown) {
 				r.RetryAfter = c.config.Pause
@@ -205,6 +210,13 @@ func (c *Client) worker(ctx context.Context, q *queue) (notify.Result, bool) {
 		}
 		c.put(conn, err)
 	}
+}
+
+// pooled reports whether a connection is open and unused.
+func (c *Client) pooled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.idle) > 0
 }
 
 var errDown = errors.New("the mail server failed several times in a row; waiting before the next attempt")
