@@ -60,10 +60,42 @@ func (p Person) Named(a Audience) bool {
 // OnlyTo reports whether a send is to the person alone, so that its content is about them.
 func (p Person) OnlyTo(s *Send) bool { return len(s.Audiences) == 1 && p.Named(s.Audiences[0]) }
 
-// ListedMember is an entry of a list of recipients.
+// ListedMember is an entry of a list of recipients, or a recipient of a recurring send.
 type ListedMember struct {
-	Send   int64 // 0 if it is not accepted yet
-	Member Member
+	Send      int64 // 0 if it is not accepted yet
+	Recurring RecurringRef
+	Member    Member
+}
+
+// RecipientsIn returns the recipients that a recurring send names: its members, or its audience if that is one of them.
+func (p Person) RecipientsIn(m RecurringMessage) (all []Member) {
+	for _, one := range m.Members {
+		if p.Is(one.UserID, one.Email) {
+			all = append(all, one)
+		}
+	}
+	if m.Audience == nil || !p.Named(*m.Audience) {
+		return all
+	}
+	if m.Audience.Type == ToUser {
+		return append(all, Member{UserID: m.Audience.ID})
+	}
+	return append(all, Member{Email: m.Audience.ID})
+}
+
+// WithoutRecipient returns a recurring send's message to the others, and reports whether there are any.
+func (p Person) WithoutRecipient(m RecurringMessage) (RecurringMessage, bool) {
+	if m.Audience != nil {
+		return m, !p.Named(*m.Audience)
+	}
+	var others []Member
+	for _, one := range m.Members {
+		if !p.Is(one.UserID, one.Email) {
+			others = append(others, one)
+		}
+	}
+	m.Members = others
+	return m, len(others) > 0
 }
 
 // Objection is a subscription that the person does not want. Kept reports that only its hash is stored, because the

@@ -110,11 +110,13 @@ func presentObjection(o notify.Objection) objectionBody {
 }
 
 type listedBody struct {
-	SendID string          `json:"send_id,omitempty"`
-	UserID string          `json:"user_id,omitempty"`
-	Email  string          `json:"email,omitempty"`
-	Locale string          `json:"locale,omitempty"`
-	Data   json.RawMessage `json:"data,omitempty"`
+	SendID string `json:"send_id,omitempty"`
+	// RecurringSend is the name of a recurring send that names the recipient.
+	RecurringSend string          `json:"recurring_send,omitempty"`
+	UserID        string          `json:"user_id,omitempty"`
+	Email         string          `json:"email,omitempty"`
+	Locale        string          `json:"locale,omitempty"`
+	Data          json.RawMessage `json:"data,omitempty"`
 }
 
 // contentBody is what was sent to the person alone.
@@ -152,7 +154,7 @@ func (f *handlers) writePerson(p notify.Person, w *personWriter, v any) error {
 	case notify.Objection:
 		return w.add("unsubscribed", presentObjection(v))
 	case notify.ListedMember:
-		m := listedBody{UserID: v.Member.UserID, Email: v.Member.Email, Locale: v.Member.Locale, Data: v.Member.Data}
+		m := listedBody{RecurringSend: v.Recurring.Name, UserID: v.Member.UserID, Email: v.Member.Email, Locale: v.Member.Locale, Data: v.Member.Data}
 		if v.Send != 0 {
 			m.SendID = ids.Send(v.Send)
 		}

@@ -157,8 +157,8 @@ func (s *Store) carryOut(ctx context.Context, id string) (emptied []notify.Owner
 		return nil, err
 	}
 	for _, step := range []func(context.Context, *erasure) error{
-		s.collectAddresses, s.erasePreferences, s.eraseSuppressions, s.eraseLists, s.eraseScheduled, s.eraseContents,
-		s.eraseMessages, s.eraseInboxes, s.eraseCalls,
+		s.collectAddresses, s.erasePreferences, s.eraseSuppressions, s.eraseLists, s.eraseRecurring, s.eraseScheduled,
+		s.eraseContents, s.eraseMessages, s.eraseInboxes, s.eraseCalls,
 	} {
 		if err := step(ctx, &e); err != nil {
 			return e.Inboxes, err
@@ -262,6 +262,33 @@ func (s *Store) eraseLists(ctx context.Context, e *erasure) error {
 				less = append(less, more...)
 			}
 			return less, e.count(tx, "listed", n)
+		})
+	})
+}
+
+// eraseRecurring removes the person from recurring sends, and deletes those to nobody else.
+func (s *Store) eraseRecurring(ctx context.Context, e *erasure) error {
+	return s.eachRecurring(ctx, e.Person, func(r notify.Recurring) error {
+		return s.lock(ctx, func(tx *db.Tx) error {
+			now, err := one(tx, scanRecurring, "SELECT "+recurringColumns+" FROM notify_recurring WHERE client_id = ? AND "+
+				"name = ?"+forUpdate(tx.Dialect()), r.ClientID, r.Name)
+			if isNotFound(err) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			n := len(e.RecipientsIn(now.Message))
+			if left, others := e.WithoutRecipient(now.Message); others {
+				_, err = tx.Exec("UPDATE notify_recurring SET message = ? WHERE client_id = ? AND name = ?",
+					db.JSON[notify.RecurringMessage]{V: left}, r.ClientID, r.Name)
+			} else {
+				_, err = tx.Exec("DELETE FROM notify_recurring WHERE client_id = ? AND name = ?", r.ClientID, r.Name)
+			}
+			if err != nil {
+				return err
+			}
+			return e.count(tx, "listed", n)
 		})
 	})
 }
@@ -394,6 +421,11 @@ func (s *Store) eraseSome(ctx context.Context, e *erasure, list []notify.Message
 		}
 		if _, err := tx.Exec("UPDATE notify_messages SET user_id = '', email = '', parked = FALSE, reason = ? WHERE "+
 			numbersIn(tx.Dialect(), "number"), reasonErased, numberList(tx.Dialect(), erased)); err != nil {
+			return err
+		}
+		// Mail servers name the address in the reasons of attempts.
+		if _, err := tx.Exec("DELETE FROM notify_attempts WHERE "+numbersIn(tx.Dialect(), "number"),
+			numberList(tx.Dialect(), erased)); err != nil {
 			return err
 		}
 		if err := e.count(tx, "canceled", len(free)); err != nil {

@@ -172,7 +172,7 @@ func (s *Store) inboxesOf(ctx context.Context, p notify.Person) ([]notify.Owner,
 // ShowPerson implements notify.Store.
 func (s *Store) ShowPerson(ctx context.Context, p notify.Person, add func(any) error) error {
 	for _, part := range []func(context.Context, notify.Person, func(any) error) error{
-		s.showSuppressions, s.showObjections, s.showListed, s.showScheduled, s.showInboxes, s.showMessages,
+		s.showSuppressions, s.showObjections, s.showListed, s.showRecurring, s.showScheduled, s.showInboxes, s.showMessages,
 	} {
 		if err := part(ctx, p, add); err != nil {
 			return err
@@ -246,6 +246,44 @@ func (s *Store) showListed(ctx context.Context, p notify.Person, add func(any) e
 			}
 		}
 		return nil
+	})
+}
+
+// eachRecurring visits the recurring sends that name the person.
+func (s *Store) eachRecurring(ctx context.Context, p notify.Person, visit func(notify.Recurring) error) error {
+	var after notify.RecurringRef
+	for {
+		rows, err := view(ctx, s, func(tx *db.Tx) ([]notify.Recurring, error) {
+			where, args := mentions(tx.Dialect(), "message", p)
+			args = append([]any{after.ClientID, after.Name}, args...)
+			if !p.All {
+				where, args = where+" AND client_id = ?", append(args, p.ClientID)
+			}
+			return matching(tx, scanRecurring, "SELECT "+recurringColumns+" FROM notify_recurring WHERE (client_id, name) > (?, ?) "+
+				"AND "+where+" ORDER BY client_id, name LIMIT ?", append(args, blocksAtOnce)...)
+		})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		for _, r := range rows {
+			after = r.RecurringRef
+			if len(p.RecipientsIn(r.Message)) == 0 {
+				continue
+			}
+			if err := visit(r); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (s *Store) showRecurring(ctx context.Context, p notify.Person, add func(any) error) error {
+	return s.eachRecurring(ctx, p, func(r notify.Recurring) error {
+		var all []notify.ListedMember
+		for _, m := range p.RecipientsIn(r.Message) {
+			all = append(all, notify.ListedMember{Recurring: r.RecurringRef, Member: m})
+		}
+		return addAll(all, nil, add)
 	})
 }
 

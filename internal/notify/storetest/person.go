@@ -20,7 +20,8 @@ func (k *kit) shown(s notify.Store, p notify.Person) []string {
 		case notify.Objection:
 			all = append(all, fmt.Sprintf("objects %s/%s %v", v.ClientID, v.KindID, v.Kept))
 		case notify.ListedMember:
-			all = append(all, fmt.Sprintf("listed %s%s %s", v.Member.UserID, v.Member.Email, v.Member.Data))
+			all = append(all, strings.TrimSpace(fmt.Sprintf("listed %s%s %s %s", v.Member.UserID, v.Member.Email, v.Member.Data,
+				v.Recurring.Name)))
 		case notify.Send:
 			all = append(all, "scheduled "+v.Content.Subject)
 		case notify.Notification:
@@ -74,6 +75,16 @@ func (k *kit) known(s notify.Store, client string) {
 	k.accept(s, alone)
 	k.must(s.AddNotifications(k.ctx, client, []notify.Notification{{Title: "t",
 		Number: notify.MessageNumber(1<<30+int64(len(client)), 0), Owner: notify.Owner{ClientID: client, UserID: "dora"}}}))
+	for name, message := range map[string]notify.RecurringMessage{
+		"r-alone":  {Audience: &notify.Audience{Type: notify.ToUser, ID: "dora"}},
+		"r-others": {Members: []notify.Member{{UserID: "ann"}, {Email: "DORA@example.com"}}},
+		"r-ann":    {Members: []notify.Member{{UserID: "ann", Data: json.RawMessage(`{"friend":"dora"}`)}}},
+	} {
+		message.KindID = "kind"
+		k.must(s.SetRecurring(k.ctx, notify.Recurring{RecurringRef: notify.RecurringRef{ClientID: client, Name: name},
+			Timetable: notify.Timetable{Cron: "@daily", Zone: "UTC"}, Message: message, State: notify.RecurringActive,
+			Next: k.clock.Now().Add(24 * time.Hour)}))
+	}
 	for _, user := range []string{"dora", "mailto:dora@example.com", "ann"} {
 		k.must(s.ChangePreferences(k.ctx, user, notify.PreferenceChange{
 			Kinds: map[notify.KindRef]bool{{ClientID: client, KindID: "kind"}: false}}))
@@ -98,20 +109,25 @@ func testErase(k *kit) {
 	}
 	ofClient := func(c string) []string {
 		return []string{"objects " + c + "/kind false", "objects " + c + "/kind false", `listed dora@EXAMPLE.com {"secret":1}`,
-			"scheduled to dora", "inbox " + c + " t", "message " + c + " Dora@Example.com delivered",
+			"listed dora  r-alone", "listed DORA@example.com  r-others", "scheduled to dora", "inbox " + c + " t", "message " + c + " Dora@Example.com delivered",
 			"message " + c + " dora@example.com delivered", "message " + c + " Dora@Example.com delivered"}
 	}
 	k.equal("shown", k.shown(s, of("c")), ofClient("c"))
-	k.equal("shown of all", len(k.shown(s, of(""))), 17)
+	k.equal("shown of all", len(k.shown(s, of(""))), 21)
 	k.equal("shown of a stranger", k.shown(s,
 		notify.Person{All: true, UserID: "do", Email: "ora@example.com"}), []string(nil))
 
 	before := value[notify.Stored](k)(s.Stored(k.ctx, "c"))
 	e := k.erase(s, "e1", of("c"))
 	k.equal("erased", e.Erased,
-		notify.Erased{Messages: 3, Canceled: 1, Contents: 3, Listed: 1, Notifications: 1, Preferences: 2})
+		notify.Erased{Messages: 3, Canceled: 1, Contents: 3, Listed: 3, Notifications: 1, Preferences: 2})
 	k.equal("finished", e.Finished.IsZero(), false)
 	k.equal("read again", value[notify.Erasure](k)(s.Erasure(k.ctx, "e1")).Erased, e.Erased)
+	var names []string
+	for _, r := range value[[]notify.Recurring](k)(s.ListRecurring(k.ctx, notify.RecurringQuery{ClientID: "c", Limit: 10})) {
+		names = append(names, fmt.Sprintf("%s %d", r.Name, len(r.Message.Members)))
+	}
+	k.equal("recurring sends to others", names, []string{"r-ann 1", "r-others 1"})
 	k.equal("left", k.shown(s, of("c")), []string{"objects c/kind true", "objects c/kind true"})
 	k.equal("of another client", k.shown(s, of("other")), ofClient("other"))
 	after := value[notify.Stored](k)(s.Stored(k.ctx, "c"))
@@ -131,7 +147,7 @@ func testErase(k *kit) {
 
 	e = k.erase(s, "e2", of(""))
 	k.equal("erased of all", e.Erased,
-		notify.Erased{Messages: 3, Canceled: 1, Contents: 3, Listed: 1, Notifications: 1, Preferences: 2, Suppressions: 1})
+		notify.Erased{Messages: 3, Canceled: 1, Contents: 3, Listed: 3, Notifications: 1, Preferences: 2, Suppressions: 1})
 	k.equal("left of all", k.shown(s, of("")), []string{"objects c/kind true", "objects other/kind true",
 		"objects c/kind true", "objects other/kind true"})
 	k.equal("repeated", k.erase(s, "e3", of("")).Erased, notify.Erased{})
