@@ -140,6 +140,8 @@ func (w *walk) rollBack(t *testing.T) {
 	w.hears(t, "The app is deployed and running.")
 	w.answers(t, "a mistake")
 	w.activate(t, "link", "Deployments")
+	w.activate(t, "link", "Roll back to 1…")
+	w.sees(t, "heading", "What a rollback would change")
 	w.activate(t, "button", "Roll back to 1")
 	w.hears(t, "The revision is being deployed.")
 	w.answers(t, "the first version")

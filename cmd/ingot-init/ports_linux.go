@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -23,9 +25,13 @@ func (h *host) listening(pid int) (all []socket, own bool) {
 	if !seen && !h.first {
 		return nil, false
 	}
-	for _, table := range tcpTables() {
-		all = append(all, parseListening(table, func(inode string) bool { return !seen || inodes[inode] })...)
-	}
+	eachTable(func(table io.Reader) {
+		eachListening(table, func(s socket, inode string) {
+			if !seen || inodes[inode] {
+				all = append(all, s)
+			}
+		})
+	})
 	if tls := h.spec.TLS; tls != nil { // ingot-init's own
 		all = slices.DeleteFunc(all, func(s socket) bool { return s.port == tls.Port })
 	}
@@ -50,29 +56,28 @@ func (h *host) taken(port int) bool {
 		}
 	}
 	listeners, ours := 0, 0
-	for _, table := range tcpTables() {
-		for _, s := range parseListening(table, func(string) bool { return true }) {
-			if s.port == port {
-				listeners++
+	eachTable(func(table io.Reader) {
+		eachListening(table, func(s socket, inode string) {
+			if s.port != port {
+				return
 			}
-		}
-		for _, s := range parseListening(table, func(inode string) bool { return inodes[inode] }) {
-			if s.port == port {
+			listeners++
+			if inodes[inode] {
 				ours++
 			}
-		}
-	}
+		})
+	})
 	return listeners > 0 && ours == 0
 }
 
-// tcpTables returns the kernel's tables of sockets.
-func tcpTables() (tables []string) {
+// eachTable opens the kernel's tables of sockets.
+func eachTable(read func(table io.Reader)) {
 	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
-		if table, err := os.ReadFile(file); err == nil { // IPv6 may be disabled
-			tables = append(tables, string(table))
+		if table, err := os.Open(file); err == nil { // IPv6 may be disabled
+			read(table)
+			_ = table.Close()
 		}
 	}
-	return tables
 }
 
 // cpuTime returns the processor time that a process and its descendants have used.
@@ -115,13 +120,18 @@ func socketsOf(dir string, inodes map[string]bool) bool {
 	return true
 }
 
-// parseListening reads /proc/net/tcp or tcp6, with the columns number, local
-// address, remote address, state, …, of which the tenth is the inode.
-func parseListening(table string, ours func(inode string) bool) (all []socket) {
+// eachListening reads /proc/net/tcp or tcp6, with the columns number, local address, remote address, state, …, of which
+// the tenth is the inode. It keeps one line at a time: with the process engine the table has the sockets of the whole
+// machine, which may be many.
+func eachListening(table io.Reader, visit func(s socket, inode string)) {
 	const listen = "0A"
-	for line := range strings.Lines(table) {
-		fields := strings.Fields(line)
-		if len(fields) < 10 || fields[3] != listen || !ours(fields[9]) {
+	lines := bufio.NewScanner(table)
+	for lines.Scan() {
+		if !bytes.Contains(lines.Bytes(), []byte(" "+listen+" ")) {
+			continue
+		}
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 10 || fields[3] != listen {
 			continue
 		}
 		address, number, _ := strings.Cut(fields[1], ":")
@@ -135,7 +145,6 @@ func parseListening(table string, ours func(inode string) bool) (all []socket) {
 		for i := 0; i < len(raw); i += 4 {
 			binary.NativeEndian.PutUint32(ip[i:], binary.BigEndian.Uint32(raw[i:]))
 		}
-		all = append(all, socket{ip, int(port)})
+		visit(socket{ip, int(port)}, fields[9])
 	}
-	return all
 }

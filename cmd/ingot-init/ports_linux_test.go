@@ -27,19 +27,23 @@ func TestParseListening(t *testing.T) {
 	if binaryIsBig() {
 		t.Skip("the table is that of a little-endian machine")
 	}
-	got := parseListening(table, func(inode string) bool { return inode != "12" })
 	text := ""
-	for _, s := range got {
-		text += fmt.Sprintf("%s %d,", s.address, s.port)
-	}
+	eachListening(strings.NewReader(table), func(s socket, inode string) {
+		if inode != "12" {
+			text += fmt.Sprintf("%s %d,", s.address, s.port)
+		}
+	})
 	if text != "127.0.0.1 8080,::1 8888," {
 		t.Errorf("listening on %q, want 127.0.0.1 8080 and ::1 8888", text)
 	}
 }
 
 func binaryIsBig() bool {
-	l := parseListening("0: 0100007F:1F90 x 0A x x x x x 1\n", func(string) bool { return true })
-	return len(l) != 1 || l[0].address.String() != "127.0.0.1"
+	little := false
+	eachListening(strings.NewReader("0: 0100007F:1F90 x 0A x x x x x 1\n"), func(s socket, _ string) {
+		little = s.address.String() == "127.0.0.1"
+	})
+	return !little
 }
 
 func TestListening(t *testing.T) {

@@ -89,12 +89,13 @@ func descendants(root int) []int {
 		return nil
 	}
 	children := map[int][]int{}
+	buffer := make([]byte, 1024) // a name has at most 64 bytes, and the parent follows soon
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
 			continue
 		}
-		if parent, ok := parentOf(name); ok {
+		if parent, ok := parentOf(name, buffer); ok {
 			children[parent] = append(children[parent], pid)
 		}
 	}
@@ -118,17 +119,22 @@ func readNames(dir string) ([]string, error) {
 // contain any character. It does not matter whether the process is shown as a zombie:
 // one whose first thread has ended is, although its other threads run, and a signal
 // does nothing to one that is dead.
-func parentOf(pid string) (parent int, ok bool) {
-	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+// The buffer is used for each process, because every process of the machine is read.
+func parentOf(pid string, buffer []byte) (parent int, ok bool) {
+	file, err := syscall.Open("/proc/"+pid+"/stat", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, false
 	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 2 {
+	n, err := syscall.Read(file, buffer)
+	_ = syscall.Close(file)
+	if err != nil || n <= 0 {
 		return 0, false
 	}
-	parent, err = strconv.Atoi(string(fields[1]))
-	return parent, err == nil
+	_, rest, _ := bytes.Cut(buffer[bytes.LastIndexByte(buffer[:n], ')')+1:n], []byte(" ")) // before the state
+	_, rest, _ = bytes.Cut(rest, []byte(" "))
+	number, _, ok := bytes.Cut(rest, []byte(" "))
+	parent, err = strconv.Atoi(string(number))
+	return parent, ok && err == nil
 }
 
 // v2Events is the file of version 2 with the counts of a group.
