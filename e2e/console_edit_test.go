@@ -107,7 +107,8 @@ func (b *shopConsole) scaleOnce(t *testing.T) {
 	b.fill(t, "#disk-web", "512")
 	contains(t, columns(cfOK(t, b.home, "app", "shop")), "1/1") // nothing was saved by itself
 	b.press(t, "form[action$='/scale'] button", "The app is restarting with its new memory and disk.")
-	b.awaitText(t, "2/2 running, 96 MB each")
+	b.awaitText(t, "2/2 running")
+	b.awaitText(t, "96 MB each")
 	b.fill(t, "#instances-web", "1")
 	b.press(t, "form[action$='/scale'] button", "The process was scaled. No instance restarts for it.")
 	b.awaitText(t, "1/1 running")

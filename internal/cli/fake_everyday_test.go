@@ -62,7 +62,7 @@ func everydayAnswer(call string, r *http.Request) (int, any) {
 			"job": object{"guid": "job-guid"}}
 	case "GET /v3/ingot/apps/app-guid/git-source", "POST /v3/ingot/apps/app-guid/git-source/secret":
 		hook := object{"url": "https://api.test/v3/ingot/git-hooks/source-guid", "enabled": true}
-		if r.Method == "POST" {
+		if r.Method == http.MethodPost {
 			hook["secret"] = "the-secret"
 		}
 		return 200, object{"url": "https://git.example.com/shop.git", "branch": "main", "folder": nil, "username": nil,

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"ingot/internal/base/db"
 )
@@ -76,7 +77,7 @@ func (p *pusher) shows(page string, servers ...int) {
 				p.Fatal(err)
 			}
 			req.Host = host
-			res, err := http.DefaultClient.Do(req)
+			res, err := gitClient.Do(req)
 			if err != nil {
 				p.Fatal(err)
 			}
@@ -86,6 +87,9 @@ func (p *pusher) shows(page string, servers ...int) {
 		})
 	}
 }
+
+// gitClient is for requests that may last as long as a push.
+var gitClient = &http.Client{Timeout: 5 * time.Minute}
 
 // stall begins a push at a server whose data does not come, and waits until it has reserved the app. end
 // ends the connection and returns what the server had written.
@@ -98,7 +102,7 @@ func (p *pusher) stall(server int) (end func() string) {
 	}
 	answer := make(chan string, 1)
 	go func() {
-		res, err := http.DefaultClient.Do(req)
+		res, err := gitClient.Do(req)
 		if err != nil {
 			answer <- err.Error()
 			return

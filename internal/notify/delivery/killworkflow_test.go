@@ -140,13 +140,19 @@ func (j *journeys) end(t *testing.T, servers int) {
 	d, store, err := j.v.open(t.Context())
 	testkit.Must(t, err)
 	defer d.Close()
+	var all []*Delivery
+	defer func() {
+		for _, one := range all {
+			one.Stop()
+		}
+	}()
 	for i := range servers { // each has its own journal
 		last := New(Options{Store: store, Directory: newPeople(j.v.Users), Channel: newMail(t, j.sink.URL("", ""),
 			time.Minute, time.Minute), IDs: testIDs(t), Dir: filepath.Join(j.v.Dir, fmt.Sprint(i)),
 			More: map[notify.ChannelID]notify.Channel{notify.Inbox: inbox.NewChannel(store, inbox.NewHub(inbox.Options{
 				Store: store}))}})
 		testkit.Must(t, last.Start(t.Context()))
-		defer last.Stop()
+		all = append(all, last)
 	}
 	half := j.v.Users / 2
 	for _, send := range []int64{j.reminds, j.instead} {

@@ -41,6 +41,7 @@ func person(r *http.Request, clientID, userID, email string) (notify.Person, err
 var personSections = []string{"suppressions", "unsubscribed", "lists", "scheduled", "inbox", "messages"}
 
 // personWriter writes what is stored about a person as one JSON object, whose members are lists, one value at a time.
+// The last write returns the first error of all.
 type personWriter struct {
 	out     *bufio.Writer
 	section int // in personSections
@@ -57,7 +58,7 @@ func (p *personWriter) add(section string, v any) error {
 		p.close()
 	}
 	if p.open {
-		p.out.WriteByte(',')
+		_ = p.out.WriteByte(',')
 	} else {
 		p.begin()
 	}
@@ -70,8 +71,8 @@ func (p *personWriter) begin() {
 	if p.section == 0 {
 		before = '{'
 	}
-	p.out.WriteByte(before)
-	p.out.WriteString(`"` + personSections[p.section] + `":[`)
+	_ = p.out.WriteByte(before)
+	_, _ = p.out.WriteString(`"` + personSections[p.section] + `":[`)
 	p.open = true
 }
 
@@ -80,7 +81,7 @@ func (p *personWriter) close() {
 	if !p.open {
 		p.begin()
 	}
-	p.out.WriteByte(']')
+	_ = p.out.WriteByte(']')
 	p.section, p.open = p.section+1, false
 }
 
@@ -88,7 +89,7 @@ func (p *personWriter) end() error {
 	for p.section < len(personSections) {
 		p.close()
 	}
-	p.out.WriteString("}\n")
+	_, _ = p.out.WriteString("}\n")
 	return p.out.Flush()
 }
 

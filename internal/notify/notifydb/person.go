@@ -259,8 +259,8 @@ func (s *Store) eachRecurring(ctx context.Context, p notify.Person, visit func(n
 			if !p.All {
 				where, args = where+" AND client_id = ?", append(args, p.ClientID)
 			}
-			return matching(tx, scanRecurring, "SELECT "+recurringColumns+" FROM notify_recurring WHERE (client_id, name) > (?, ?) "+
-				"AND "+where+" ORDER BY client_id, name LIMIT ?", append(args, blocksAtOnce)...)
+			return matching(tx, scanRecurring, "SELECT "+recurringColumns+" FROM notify_recurring WHERE "+
+				"(client_id, name) > (?, ?) AND "+where+" ORDER BY client_id, name LIMIT ?", append(args, blocksAtOnce)...)
 		})
 		if err != nil || len(rows) == 0 {
 			return err

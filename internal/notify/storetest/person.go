@@ -109,7 +109,8 @@ func testErase(k *kit) {
 	}
 	ofClient := func(c string) []string {
 		return []string{"objects " + c + "/kind false", "objects " + c + "/kind false", `listed dora@EXAMPLE.com {"secret":1}`,
-			"listed dora  r-alone", "listed DORA@example.com  r-others", "scheduled to dora", "inbox " + c + " t", "message " + c + " Dora@Example.com delivered",
+			"listed dora  r-alone", "listed DORA@example.com  r-others",
+			"scheduled to dora", "inbox " + c + " t", "message " + c + " Dora@Example.com delivered",
 			"message " + c + " dora@example.com delivered", "message " + c + " Dora@Example.com delivered"}
 	}
 	k.equal("shown", k.shown(s, of("c")), ofClient("c"))
@@ -124,7 +125,8 @@ func testErase(k *kit) {
 	k.equal("finished", e.Finished.IsZero(), false)
 	k.equal("read again", value[notify.Erasure](k)(s.Erasure(k.ctx, "e1")).Erased, e.Erased)
 	var names []string
-	for _, r := range value[[]notify.Recurring](k)(s.ListRecurring(k.ctx, notify.RecurringQuery{ClientID: "c", Limit: 10})) {
+	recurring := value[[]notify.Recurring](k)(s.ListRecurring(k.ctx, notify.RecurringQuery{ClientID: "c", Limit: 10}))
+	for _, r := range recurring {
 		names = append(names, fmt.Sprintf("%s %d", r.Name, len(r.Message.Members)))
 	}
 	k.equal("recurring sends to others", names, []string{"r-ann 1", "r-others 1"})

@@ -193,7 +193,8 @@ func (w *world) hooked() (path, secret string) {
 	a = w.one(step{as: "dev", do: "POST /v3/ingot/apps/$shop/git-source/secret", want: 201})
 	address, _ := a.at("webhook.url").(string)
 	secret, _ = a.at("webhook.secret").(string)
-	return address[strings.Index(address, "/v3/"):], secret
+	_, rest, _ := strings.Cut(address, "/v3/")
+	return "/v3/" + rest, secret
 }
 
 // TestWebhookRefused: none of these deploys anything, and the answers do not say what is wrong.

@@ -239,7 +239,7 @@ func TestHostilePoints(t *testing.T) {
 				for k := range values {
 					var p series.Point
 					for f := range p {
-						p[f] = values[(int(f)+i+k)%len(values)]
+						p[f] = values[(f+i+k)%len(values)]
 					}
 					a.Points = append(a.Points, series.Timed{At: at, Scope: scope, Point: p})
 				}

@@ -57,6 +57,7 @@ func TestStreams(t *testing.T) {
 				fmt.Fprintf(w, "<%s>", body)
 				if strings.Contains(path, "halfway") {
 					http.Error(w, "it ended", http.StatusNotFound)
+					return
 				}
 			}
 		})

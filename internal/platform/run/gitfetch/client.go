@@ -233,11 +233,14 @@ func (f *fetch) advertised(reply *http.Response) error {
 		return err
 	}
 	lines := &reader{in: &limited{reply.Body, maxRefs}}
-	two, err := false, error(nil)
+	two := false
 	for {
-		var l line
-		if l, err = lines.next(); err != nil {
-			break
+		l, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			return notGit(f.src)
+		}
+		if err != nil {
+			return err
 		}
 		text := l.text()
 		if format, ok := strings.CutPrefix(text, "object-format="); ok && format != "sha1" {
@@ -253,10 +256,6 @@ func (f *fetch) advertised(reply *http.Response) error {
 				"one, or push with git push", hostOf(f.src))
 		}
 	}
-	if errors.Is(err, io.EOF) {
-		return notGit(f.src)
-	}
-	return err
 }
 
 // resolve returns the commit of the branch.

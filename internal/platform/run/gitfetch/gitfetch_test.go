@@ -159,8 +159,8 @@ func TestHostile(t *testing.T) {
 	}{
 		"html":             {get: page, want: "not that of a git repository"},
 		"404":              {get: http.NotFound, want: "no such repository"},
-		"503":              {get: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, want: "cannot answer"},
-		"418":              {get: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(418) }, want: "status 418"},
+		"503":              {get: status(http.StatusServiceUnavailable), want: "cannot answer"},
+		"418":              {get: status(http.StatusTeapot), want: "status 418"},
 		"version 0":        {get: serve("advertisement", old), want: "version 2"},
 		"sha256":           {get: serve("advertisement", "000eversion 2\n0018object-format=sha256\n0000"), want: "sha1"},
 		"endless refs":     {get: serve("advertisement", endless), want: "more than"},
@@ -238,4 +238,9 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%s with %q: %v, want %s", c.address, c.guard, err, c.want)
 		}
 	}
+}
+
+// status answers with a status and nothing else.
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
