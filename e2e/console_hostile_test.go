@@ -251,6 +251,8 @@ func hostilePages(p *planted) []screen {
 		{pattern: "/apps/{guid}/revisions/{revision}", params: []string{p.app, url.PathEscape(payload("revision"))}},
 		{pattern: "/apps/{guid}/sidecars", params: app, plants: []string{"app", "sidecar"}},
 		{pattern: "/apps/{guid}/manifest", params: app, plants: []string{"app"}},
+		{pattern: "/apps/{guid}/applying/{job}", params: []string{p.app, url.PathEscape(payload("job"))},
+			query: "?after=" + url.QueryEscape(payload("after"))},
 		{pattern: "/domains", plants: []string{"org"}},
 		{pattern: "/apps/{guid}/events", params: app, plants: []string{"app"}},
 		{pattern: "/apps/{guid}/builds/{build}", params: []string{p.app, p.build}, plants: []string{"app"}},

@@ -51,6 +51,7 @@ type places struct {
 	app, build, service, org, user, send, message string
 	task, revision                                string
 	sample, job                                   string // an app that was deployed by the server, and its job
+	manifest                                      string // a job that applied one
 }
 
 // newPlaces returns the app shop with its build, service and org, and a message of a new client.
@@ -69,6 +70,9 @@ func (s *site) newPlaces(t *testing.T, token, app, user string) *places {
 		object{"name": "sampled", "sample": true}).want(t, http.StatusAccepted).into(t, &deployed)
 	p.sample, p.job = deployed.App.GUID, deployed.Job.GUID
 	s.reaches(t, "sampled", "/", http.StatusOK)
+	applied := s.send(t, "/v3/spaces/"+space+"/actions/apply_manifest", token, "application/x-yaml",
+		strings.NewReader("applications:\n- name: shop\n"))
+	_, p.manifest, _ = strings.Cut(applied.want(t, http.StatusAccepted).Header.Get("Location"), "/v3/jobs/")
 	m := &mailFixture{Server: s.Server}
 	m.base, m.admin = s.Notifications, token
 	m.newSender(t, "screens-sender", sendingAuthorities...).want(t, http.StatusCreated)
@@ -112,6 +116,8 @@ func consoleScreens(p *places) []screen {
 			shows: "What a rollback would change"},
 		{pattern: "/apps/{guid}/sidecars", params: []string{app}, status: forWriters, shows: "Add a sidecar"},
 		{pattern: "/apps/{guid}/manifest", params: []string{app}, status: forWriters, shows: "cf create-app-manifest shop"},
+		{pattern: "/apps/{guid}/applying/{job}", params: []string{app, p.manifest}, status: forWriters,
+			shows: "The manifest was applied."},
 		{pattern: "/domains", status: forAll, shows: "apps.localhost"},
 		{pattern: "/apps/{guid}/events", params: []string{app}, status: forMembers, shows: "audit.app.process.crash"},
 		{pattern: "/apps/{guid}/builds/{build}", params: []string{app, p.build}, status: forMembers, shows: "staged"},

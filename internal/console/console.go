@@ -46,7 +46,7 @@ var chapters = map[string]string{
 	"environment.html": "revisions#environment-variables", "shell.html": "ssh",
 	"routes.html": "routing#routes-and-destinations", "tasks.html": "console", "events.html": "console",
 	"settings.html": "console",
-	"manifest.html": "manifest", "sidecars.html": "sidecars", "revision.html": "revisions",
+	"manifest.html": "manifest", "applying.html": "manifest", "sidecars.html": "sidecars", "revision.html": "revisions",
 	"task.html": "console", "domains.html": "routing",
 	"newapp.html": "console#deploy-an-app", "deploying.html": "troubleshooting#push-and-build",
 	"services.html": "services", "servicelist.html": "services", "service.html": "services",

@@ -79,6 +79,9 @@ var files embed.FS
 
 // Files are the templates of apps, and the terminal of shells.
 var Files = page.Files{FS: files, Functions: template.FuncMap{"chunks": chunks, "facts": sidecar.facts,
+	"manifestAfter": func(csrf, app, after, restart, restage string) manifestAfter {
+		return manifestAfter{csrf, app, after, restart, restage}
+	},
 	"firstApp": func(csrf, push, space string, may bool) firstApp { return firstApp{csrf, push, space, may} }}}
 
 // pages serves the pages of apps.
@@ -108,6 +111,7 @@ func (c *pages) part() page.Part {
 			"/apps/{guid}/builds/{build}":       c.build,
 			"/apps/{guid}/deploy":               c.deployPage,
 			"/apps/{guid}/deploying/{job}":      c.deploying,
+			"/apps/{guid}/applying/{job}":       c.applying,
 		},
 		Screens: map[string]page.Screen{
 			"/apps": {
@@ -151,6 +155,10 @@ func (c *pages) view(r *http.Request, s *page.Session, name string) *page.View {
 		load := loadDeploying(strings.TrimPrefix(tab, deployingTab))
 		return &page.View{Fragment: "deploying-live", App: guid,
 			Load: func() (any, error) { return loadTab(c.Console, r, s, guid, "deployments", load) }}
+	case strings.HasPrefix(tab, applyingTab):
+		load := loadApplying(strings.TrimPrefix(tab, applyingTab))
+		return &page.View{Fragment: "applying-live",
+			Load: func() (any, error) { return loadTab(c.Console, r, s, guid, "manifest", load) }}
 	case liveTabs[tab] != nil:
 		load := func() (any, error) { return loadTab(c.Console, r, s, guid, tab, liveTabs[tab]) }
 		return &page.View{Fragment: tab + "-live", Load: load, App: guid}

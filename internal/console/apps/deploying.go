@@ -26,12 +26,17 @@ type job struct {
 	Links     struct {
 		App   link `json:"app"`
 		Build link `json:"build"` // missing until it begins
+		Space link `json:"space"`
 	} `json:"links"`
 }
 
 type link struct {
 	Href string `json:"href"`
 }
+
+// Done and Failed report whether a job has ended, and how.
+func (j *job) Done() bool   { return j.State == "COMPLETE" || j.Failed() }
+func (j *job) Failed() bool { return j.State == "FAILED" }
 
 type detail struct {
 	Detail string `json:"detail"`
@@ -64,13 +69,11 @@ func (c *pages) deploying(w http.ResponseWriter, r *http.Request, s *page.Sessio
 	at := "apps/" + url.PathEscape(guid)
 	p := page.Page{Title: "Deployment of " + data.App.Name, Section: "apps", Data: data,
 		Crumbs: append(data.crumbs(), page.Crumb{Name: data.App.Name, Link: page.Path + "/" + at})}
-	if more, ok := data.More.(*deployingData); ok && !more.done() {
+	if more, ok := data.More.(*deployingData); ok && !more.Done() {
 		p.Live = at + "/" + deployingTab + url.PathEscape(of)
 	}
 	return c.Show(w, r, s, http.StatusOK, "deploying.html", p)
 }
-
-func (d *deployingData) done() bool { return d.State == "COMPLETE" || d.State == "FAILED" }
 
 // loadDeploying returns the loader of the page of a job.
 func loadDeploying(of string) tabLoader {
@@ -121,7 +124,7 @@ func (d *deployingData) loadLines(call *page.Caller, of *Data) (err error) {
 	// Times of the API are whole seconds.
 	q := url.Values{"start_time": {strconv.FormatInt(d.CreatedAt.UnixNano(), 10)}, "limit": {deployingLines},
 		"descending": {"true"}}
-	if d.done() {
+	if d.Done() {
 		q.Set("end_time", strconv.FormatInt(d.UpdatedAt.Add(2*time.Second).UnixNano(), 10))
 	}
 	d.Lines, err = readLines(call, of.App.GUID, q)

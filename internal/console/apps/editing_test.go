@@ -120,6 +120,51 @@ func TestManifest(t *testing.T) {
 	wants(t, "a job that failed", text, []string{"memory quota_exceeded", "Line 7, column 5"}, nil)
 }
 
+// TestManifestInProgress: the page follows a job whose services are still being bound.
+func TestManifestInProgress(t *testing.T) {
+	t.Parallel()
+	answer := func(state, errors string) string {
+		return fmt.Sprintf(`{"guid":"the-job","state":%q,"errors":[%s],"links":{"space":{"href":
+			"https://api.example.com/v3/spaces/the-space"}}}`, state, errors)
+	}
+	w := newEditWorld(t, map[string]string{
+		"POST /v3/spaces/the-space/manifest_diff": `{"diff":[{"op":"add","path":"/applications/0/services/0","value":"db"}]}`,
+		"GET /v3/jobs/the-job":                    answer("PROCESSING", ""),
+		"GET /v3/jobs/another":                    `{"guid":"another","state":"COMPLETE"}`,
+	})
+	status, to, text := w.postFields("/console/apps/the-app/manifest/apply", [][2]string{{"text", shopManifest}})
+	if status != http.StatusSeeOther || to != "/console/apps/the-app/applying/the-job?after=restart" {
+		t.Fatalf("%d %s %s", status, to, text)
+	}
+	for _, c := range []struct {
+		state, errors string
+		has, lacks    []string
+	}{
+		{"PROCESSING", "", []string{"The services are being bound", `data-live="/console/live/apps/the-app/applying/the-job?`},
+			[]string{"was applied", "/restart"}},
+		{"POLLING", "", []string{"The services are being bound"}, []string{"was applied"}},
+		{"COMPLETE", "", []string{"The manifest was applied.", `action="/console/apps/the-app/restart"`},
+			[]string{"being bound", "data-live"}},
+		{"FAILED", `{"detail":"For application 'shop': <the broker> is away"}`,
+			[]string{"not all services were bound", "&lt;the broker&gt; is away", "/console/apps/the-app/services"},
+			[]string{"The manifest was applied.", "data-live"}},
+	} {
+		w.answers["GET /v3/jobs/the-job"] = answer(c.state, c.errors)
+		status, text := w.Get(to)
+		if status != http.StatusOK {
+			t.Errorf("%s: %d", c.state, status)
+		}
+		wants(t, c.state, text, c.has, c.lacks)
+	}
+	for _, path := range []string{"another", "unknown"} {
+		if status, text := w.Get("/console/apps/the-app/applying/" + path); status != http.StatusNotFound {
+			t.Errorf("the job %s, which is not of the space: %d %s", path, status, text)
+		}
+	}
+	_, text = w.Get("/console/apps/the-app/applying/the-job?after=%22%3E%3Cscript%3E")
+	wants(t, "a hostile query", text, nil, []string{`"><script>`, "%3Cscript"})
+}
+
 // TestManifestRefused: problems have their positions, and what was typed is kept.
 func TestManifestRefused(t *testing.T) {
 	t.Parallel()

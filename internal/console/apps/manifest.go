@@ -82,17 +82,22 @@ func (o *outline) only(name string) error {
 // manifest is GET /console/apps/GUID/manifest.
 func (c *pages) manifest(w http.ResponseWriter, r *http.Request, s *page.Session) error {
 	return ShowTab(c.Console, w, r, s, "manifest", func(r *http.Request, call *page.Caller, d *Data) (any, error) {
-		if !d.MayShell { // a space developer: a manifest has the values of variables
-			return nil, fault.New(fault.Forbidden, "Only space developers may see and change manifests.")
+		if err := mayManifest(d); err != nil {
+			return nil, err
 		}
 		text, err := call.Raw(nil, http.MethodGet, "/v3/apps/"+url.PathEscape(d.App.GUID)+"/manifest", nil)
 		data := newManifestData(d, string(text))
-		after := strings.TrimPrefix(r.URL.Query().Get("said"), manifestSaid)
-		if after == needsRestart || after == needsRestage {
-			data.After = after
-		}
+		data.After = knownNeed(strings.TrimPrefix(r.URL.Query().Get("said"), manifestSaid))
 		return data, err
 	})
+}
+
+// mayManifest returns an error unless the user is a space developer: a manifest has the values of variables.
+func mayManifest(d *Data) error {
+	if !d.MayShell {
+		return fault.New(fault.Forbidden, "Only space developers may see and change manifests.")
+	}
+	return nil
 }
 
 func newManifestData(d *Data, text string) *manifestData {
@@ -157,7 +162,7 @@ func (c *pages) applyManifest(w http.ResponseWriter, r *http.Request, s *page.Se
 	if err == nil {
 		err = call.Get(&done, at, nil)
 	}
-	if err == nil && done.State == "FAILED" {
+	if err == nil && done.Failed() {
 		var why []string
 		for _, one := range done.Errors {
 			why = append(why, one.Detail)
@@ -175,6 +180,9 @@ func (c *pages) applyManifest(w http.ResponseWriter, r *http.Request, s *page.Se
 	}
 	if !d.App.Started() && needs == needsRestart {
 		needs = ""
+	}
+	if !done.Done() { // services are still being bound
+		return followManifest(w, r, guid, &done, needs)
 	}
 	return backTo(w, r, guid, "manifest", manifestSaid+needs)
 }
@@ -296,4 +304,72 @@ func withoutSecrets(v any) any {
 		return out
 	}
 	return v
+}
+
+// applyingData is a manifest whose services are still being bound: its settings are saved already.
+type applyingData struct {
+	job
+	After            string // what the changes need when all is done: restart, restage or nothing
+	Restart, Restage string // commands
+	Command          string
+}
+
+// manifestAfter is what the template manifest-after shows: that the changes need a restart or a restage.
+type manifestAfter struct {
+	CSRF, App, After, Restart, Restage string
+}
+
+// applyingTab begins the name of the page of a manifest that is being applied; the guid of its job follows.
+const applyingTab = "applying/"
+
+// applying is GET /console/apps/GUID/applying/JOB: ?after= is what the changes need.
+func (c *pages) applying(w http.ResponseWriter, r *http.Request, s *page.Session) error {
+	guid, of := web.Param(r, "guid"), web.Param(r, "job")
+	data, err := loadTab(c.Console, r, s, guid, "manifest", loadApplying(of))
+	if err != nil {
+		return err
+	}
+	at := "apps/" + url.PathEscape(guid)
+	p := page.Page{Title: "Manifest of " + data.App.Name, Section: "apps", Data: data,
+		Crumbs: append(data.crumbs(), page.Crumb{Name: data.App.Name, Link: page.Path + "/" + at})}
+	if more, ok := data.More.(*applyingData); ok && !more.Done() {
+		p.Live = at + "/" + applyingTab + url.PathEscape(of) + "?" + afterQuery(more.After)
+	}
+	return c.Show(w, r, s, http.StatusOK, "applying.html", p)
+}
+
+// loadApplying returns the loader of the page of a job that applies a manifest.
+func loadApplying(of string) tabLoader {
+	return func(r *http.Request, call *page.Caller, d *Data) (any, error) {
+		if err := mayManifest(d); err != nil {
+			return nil, err
+		}
+		data := &applyingData{After: knownNeed(r.URL.Query().Get("after")), Restart: d.Restart, Restage: d.Restage,
+			Command: page.Command("cf", "services")}
+		if !d.App.Started() && data.After == needsRestart {
+			data.After = ""
+		}
+		if err := call.Get(&data.job, "/v3/jobs/"+url.PathEscape(of), nil); err != nil && !page.Gone(err) {
+			return nil, err
+		}
+		if d.SpaceGUID == "" || !strings.HasSuffix(data.Links.Space.Href, "/v3/spaces/"+d.SpaceGUID) {
+			return nil, fault.New(fault.NotFound, "No such manifest is being applied to the app.")
+		}
+		return data, nil
+	}
+}
+
+func afterQuery(after string) string { return url.Values{"after": {after}}.Encode() }
+
+// knownNeed returns what a change needs, or nothing if it is not a word for that.
+func knownNeed(word string) string {
+	if word == needsRestart || word == needsRestage {
+		return word
+	}
+	return ""
+}
+
+// followManifest shows the progress of a job that applies a manifest.
+func followManifest(w http.ResponseWriter, r *http.Request, app string, j *job, after string) error {
+	return backTo(w, r, app, applyingTab+url.PathEscape(j.GUID)+"?"+afterQuery(after), "")
 }

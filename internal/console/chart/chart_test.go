@@ -6,6 +6,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -64,15 +66,91 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestFlat: zeros are a line at the bottom, and a small value stays small.
+// The lowest and the highest y of a line in a chart.
+const lowest, highest = 178.0, 8.0
+
+// heights returns the y of each point of the first line, those of the lines of limits, and the text at the top of the
+// scale.
+func heights(t *testing.T, html string) (line, limits []float64, most string) {
+	t.Helper()
+	number := func(text string) float64 {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Fatalf("%v in %s", err, html)
+		}
+		return v
+	}
+	path := regexp.MustCompile(`class="line l0" d="([^"]*)"`).FindStringSubmatch(html)
+	if path == nil {
+		t.Fatalf("no line in %s", html)
+	}
+	for _, point := range regexp.MustCompile(`[ML]\S+ ([0-9.]+)`).FindAllStringSubmatch(path[1], -1) {
+		line = append(line, number(point[1]))
+	}
+	for _, l := range regexp.MustCompile(`class="limit" x1="70" x2="712" y1="(\S+)" y2="(\S+)"`).FindAllStringSubmatch(
+		html, -1) {
+		if l[1] != l[2] {
+			t.Errorf("the limit %v is not horizontal", l)
+		}
+		limits = append(limits, number(l[1]))
+	}
+	scale := regexp.MustCompile(`class="y" x="64" y="8">([^<]*)<`).FindStringSubmatch(html)
+	if scale == nil {
+		t.Fatalf("nothing at the top of the scale: %s", html)
+	}
+	return line, limits, scale[1]
+}
+
+// TestFlat: zeros are a line at the bottom, a small value stays small, and the scale stays the same.
 func TestFlat(t *testing.T) {
 	t.Parallel()
-	for _, v := range []float64{0, 0.04} {
-		c := chart.Chart{Name: "cpu", Title: "CPU", Say: say, Least: 10, Base: 10, Step: time.Second,
-			Lines: []chart.Line{{"CPU", values(v, v)}}}
-		if got := string(c.HTML()); !strings.Contains(got, "10%</text>") || !strings.Contains(got, " 178h0L") &&
-			!strings.Contains(got, " 177.3h0L") {
-			t.Errorf("%v is %s", v, got)
+	for _, test := range []struct {
+		values []*float64
+		y      float64
+	}{
+		{values(0, 0, 0), lowest}, {values(0.04, 0.04), 177.3}, {values(0.0001, 0.0001), lowest}, {values(0), lowest},
+		{values(10, 10), highest},
+	} {
+		c := chart.Chart{Name: "cpu", Title: "CPU", Say: chart.Percent, Least: 10, Base: 10, Step: time.Second,
+			Lines: []chart.Line{{"CPU", test.values}}}
+		line, _, most := heights(t, string(c.HTML()))
+		if len(line) != len(test.values) || most != "10.0%" {
+			t.Errorf("%d values have the points %v below %s", len(test.values), line, most)
+		}
+		for _, y := range line {
+			if y != test.y {
+				t.Errorf("the line is at %v, want %v", line, test.y)
+			}
+		}
+	}
+}
+
+// TestLimits: a limit is a line within the scale, also if it is far above or below the values, and the legend has its
+// value.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		value, limit float64
+		base         int
+		least        float64
+		most         string
+	}{
+		{1, 64 << 20, 1024, 1 << 20, "6.711e+07%"}, {200, 50, 10, 10, "200%"}, {0, 100, 10, 10, "100%"},
+		{3, 4, 10, 4, "4%"}, {0, 97, 10, 10, "100%"}, {1e15, 1, 10, 10, "1e+15%"},
+	} {
+		c := chart.Chart{Name: "x", Title: "X", Say: say, Least: test.least, Base: test.base, Step: time.Second,
+			Lines: []chart.Line{{"X", values(test.value)}}, Limits: []chart.Limit{{"Quota", test.limit}}}
+		html := string(c.HTML())
+		line, limits, most := heights(t, html)
+		if most != test.most || len(limits) != 1 || len(line) != 1 {
+			t.Errorf("%+v: the line %v, the limits %v, the scale %s", test, line, limits, most)
+			continue
+		}
+		if y := limits[0]; y < highest || y > lowest || (line[0] > y) != (test.value < test.limit) {
+			t.Errorf("%+v: the line is at %v and the limit at %v", test, line, limits)
+		}
+		if want := "Quota <span class=\"quiet\">" + say(test.limit); !strings.Contains(html, want) {
+			t.Errorf("%+v: the legend lacks %s", test, want)
 		}
 	}
 }

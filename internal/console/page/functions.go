@@ -38,6 +38,7 @@ func (t *Templates) functions() template.FuncMap {
 			return ""
 		},
 		"sentence": sentence,
+		"command":  Command,
 		"outcome":  outcome,
 		"lower":    strings.ToLower,
 		"add":      func(a, b int) int { return a + b },
