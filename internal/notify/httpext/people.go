@@ -155,7 +155,8 @@ func (f *handlers) writePerson(p notify.Person, w *personWriter, v any) error {
 	case notify.Objection:
 		return w.add("unsubscribed", presentObjection(v))
 	case notify.ListedMember:
-		m := listedBody{RecurringSend: v.Recurring.Name, UserID: v.Member.UserID, Email: v.Member.Email, Locale: v.Member.Locale, Data: v.Member.Data}
+		m := listedBody{RecurringSend: v.Recurring.Name, UserID: v.Member.UserID, Email: v.Member.Email,
+			Locale: v.Member.Locale, Data: v.Member.Data}
 		if v.Send != 0 {
 			m.SendID = ids.Send(v.Send)
 		}
