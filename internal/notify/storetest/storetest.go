@@ -120,6 +120,8 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 
 		{"Workflow", testWorkflow},
 		{"WorkflowDelays", testWorkflowDelays},
+		{"WorkflowLimit", testWorkflowLimit},
+		{"WorkflowFlood", testWorkflowFlood},
 		{"Progress", testProgress},
 		{"Timeline", testTimeline},
 		{"Erase", testErase},
