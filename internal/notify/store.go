@@ -319,8 +319,8 @@ type Upkeep interface {
 	// may be missing.
 	Stored(ctx context.Context, clientID string) (Stored, error)
 	// Purge deletes in small steps: messages that have been final since before,
-	// sends without messages, expired idempotency keys. It returns the number
-	// of deleted messages.
+	// unless a step of a workflow waits that may ask about them, sends without
+	// messages, expired idempotency keys. It returns the number of deleted messages.
 	Purge(ctx context.Context, before time.Time) (int, error)
 
 	CreateWebhook(ctx context.Context, w Webhook) error

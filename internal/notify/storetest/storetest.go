@@ -122,6 +122,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"WorkflowDelays", testWorkflowDelays},
 		{"WorkflowLimit", testWorkflowLimit},
 		{"WorkflowFlood", testWorkflowFlood},
+		{"WorkflowPurge", testWorkflowPurge},
 		{"Progress", testProgress},
 		{"Timeline", testTimeline},
 		{"Erase", testErase},
