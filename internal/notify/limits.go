@@ -25,6 +25,9 @@ type Limits struct {
 	// Scheduled is the number of messages of a client that may wait for their time.
 	// An audience counts as one message.
 	Scheduled int
+	// Delayed is the number of messages of a client that its workflows may delay, until they are final. They wait in the
+	// queue; the default is at most two fifths of it, so that no client fills it with them.
+	Delayed int
 	// Queue is the store's limit of waiting messages, for the error message.
 	Queue int
 }
@@ -37,6 +40,7 @@ const (
 	defaultRecipients = 50_000_000
 	defaultBytes      = 1 << 20
 	defaultScheduled  = 2_000_000
+	defaultDelayed    = 2_000_000
 )
 
 func (l Limits) withDefaults() Limits {
@@ -57,6 +61,12 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.Scheduled == 0 {
 		l.Scheduled = defaultScheduled
+	}
+	if l.Delayed == 0 {
+		l.Delayed = defaultDelayed
+		if l.Queue > 0 {
+			l.Delayed = max(1, min(l.Delayed, l.Queue/5*2))
+		}
 	}
 	return l
 }

@@ -82,9 +82,7 @@ func (s *Service) sendList(ctx context.Context, r Request, n NewSend, now time.T
 		r.Hash = r.MembersHash()
 	}
 	n.Audiences = []Audience{{Type: ToList, ID: id}}
-	if !n.SendAt.IsZero() {
-		n.Planned = added
-	}
+	n.Planned = added
 	receipt, err = s.accept(ctx, r, n, now)
 	used = err == nil && !receipt.Replayed
 	receipt.Members, receipt.Duplicates = added, duplicates

@@ -141,7 +141,7 @@ func (s *Service) accept(ctx context.Context, r Request, n NewSend, now time.Tim
 		return Receipt{}, err
 	}
 	known := len(n.Recipients)
-	if n.Planned <= SingleLimit { // a longer list counts when it is read
+	if !n.SendAt.IsZero() && n.Planned <= SingleLimit { // a longer list counts when it is read
 		known += n.Planned
 	}
 	if err := s.quota(n, known, now); err != nil {
@@ -264,6 +264,7 @@ func (s *Service) read(ctx context.Context, r Request, n *NewSend) error {
 			return err
 		}
 	}
+	n.DelayedLimit = max(s.o.Limits.Delayed, 0)
 	if !n.SendAt.IsZero() {
 		n.PlannedLimit = max(s.o.Limits.Scheduled, 0)
 		if len(n.Audiences) == 1 && n.List() == "" && near(n.Audiences[0]) {
@@ -302,6 +303,10 @@ func (s *Service) refusal(err error, r Request) error {
 		return fault.Wrap(err, fault.RateLimited,
 			"The client %q may have %d messages scheduled, and not enough are left for this request: nothing was sent; try "+
 				"again when some of them were sent, or cancel some", r.Client, s.o.Limits.Scheduled).After(time.Hour)
+	case errors.Is(err, ErrDelayedFull):
+		return fault.Wrap(err, fault.RateLimited,
+			"The client %q may have %d messages that workflows delay, and not enough are left for this request: nothing was "+
+				"sent; try again when some of them were sent, or cancel some", r.Client, s.o.Limits.Delayed).After(time.Hour)
 	case errors.Is(err, ErrKeyReused):
 		return fault.Wrap(err, fault.Conflict,
 			"The Idempotency-Key %q was used for another request in the last 24 hours: use a new key for a new request",

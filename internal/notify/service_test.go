@@ -365,6 +365,26 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
+// Delayed messages of one client never fill the queue, however small it is.
+func TestDelayedPart(t *testing.T) {
+	t.Parallel()
+	for l, want := range map[Limits]int{
+		{}:                         2_000_000,
+		{Queue: 5_000_000}:         2_000_000,
+		{Queue: 100}:               40,
+		{Queue: 1}:                 1,
+		{Queue: 100, Delayed: 70}:  70,
+		{Queue: 100, Delayed: -1}:  -1,
+		{Queue: -1}:                2_000_000,
+		{Queue: 1 << 40}:           2_000_000,
+		{Scheduled: 5, Queue: 500}: 200,
+	} {
+		if got := l.withDefaults().Delayed; got != want {
+			t.Errorf("%+v: %d delayed messages, want %d", l, got, want)
+		}
+	}
+}
+
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

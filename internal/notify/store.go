@@ -14,6 +14,8 @@ var (
 	ErrQueueFull = errors.New("too many messages are waiting")
 	// ErrScheduleFull means that a client has too many messages that wait for their time.
 	ErrScheduleFull = errors.New("too many messages are scheduled")
+	// ErrDelayedFull means that a client has too many messages that its workflows delay.
+	ErrDelayedFull = errors.New("too many messages are delayed by workflows")
 	// ErrTooMany means that a send would have more than MaxRecipients.
 	ErrTooMany = errors.New("a send has too many recipients")
 	// ErrKeyReused means that an idempotency key was used for a different
@@ -156,10 +158,13 @@ type NewSend struct {
 	Recipients []Recipient
 	// Idempotency is empty, or a key of the client with a hash of the request.
 	Idempotency Idempotency
-	// Planned is the number of recipients of a send that has a SendAt; 0 if they are those of an
-	// audience, which is read then. PlannedLimit is how many the client may have in all its
+	// Planned is the number of recipients of a send that has a list or a SendAt; 0 if they are those of
+	// an audience, which is read later. PlannedLimit is how many the client may have in all its
 	// scheduled sends, where an audience counts as one; 0 means no limit.
 	Planned, PlannedLimit int
+	// DelayedLimit is how many messages that workflows delay the client may have, this send's included, until they are
+	// final; 0 means no limit. Members of an audience that are read later count then.
+	DelayedLimit int
 	// Occurrence is that of a recurring send; nil for others. If it is no longer due, nothing is stored, and Accept
 	// fails with ErrSuperseded.
 	Occurrence *Occurrence
@@ -253,8 +258,8 @@ type Claimed struct {
 type Queue interface {
 	// Accept stores a send with its first recipients and its idempotency key in
 	// one transaction, and returns it with its number. Concurrent calls share a
-	// commit. It fails with ErrQueueFull, ErrScheduleFull or ErrKeyReused, or if the
-	// client has too much stored (see Bounds); if the key was used for the same
+	// commit. It fails with ErrQueueFull, ErrScheduleFull, ErrDelayedFull or ErrKeyReused, or
+	// if the client has too much stored (see Bounds); if the key was used for the same
 	// request before, it returns the earlier send and replayed. A send with a SendAt
 	// waits for Activate, without recipients.
 	Accept(ctx context.Context, n NewSend) (s Send, replayed bool, err error)
@@ -314,8 +319,8 @@ type Upkeep interface {
 	// may be missing.
 	Stored(ctx context.Context, clientID string) (Stored, error)
 	// Purge deletes in small steps: messages that have been final since before,
-	// sends without messages, expired idempotency keys. It returns the number
-	// of deleted messages.
+	// unless a step of a workflow waits that may ask about them, sends without
+	// messages, expired idempotency keys. It returns the number of deleted messages.
 	Purge(ctx context.Context, before time.Time) (int, error)
 
 	CreateWebhook(ctx context.Context, w Webhook) error

@@ -1,11 +1,13 @@
 package httpext_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"ingot/internal/notify"
+	"ingot/internal/notify/apitest"
 )
 
 const laterMail = `{"steps":[{"channel":"inbox"},{"channel":"email","after":"1h","if":{"unread":"inbox"}}]}`
@@ -55,6 +57,44 @@ func TestWorkflows(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A client has a bound on messages that its workflows delay, however it sends, and others have theirs.
+func TestDelayedLimit(t *testing.T) {
+	t.Parallel()
+	w := apitest.Limited(t, notify.Limits{Delayed: 3})
+	for _, id := range []string{"shop", "other"} {
+		w.Expect(1, w.Client(id), "PUT", "/notifications", `{"source_name":"x","notifications":{"news":{"description":"n"},`+
+			`"plain":{"description":"p"}}}`, 204, "")
+		w.Expect(1, w.Client(id), "PUT", "/kinds/news/workflow", laterMail, 200, "")
+	}
+	send := func(client, kind string, status, n int, more string) string {
+		t.Helper()
+		list := make([]string, n)
+		for i := range list {
+			list[i] = fmt.Sprintf(`{"user":"u-%d"}`, i)
+		}
+		return w.Expect(2, w.Client(client), "POST", "/sends", `{"kind_id":"`+kind+`","text":"t","recipients":[`+
+			strings.Join(list, ",")+`]`+more+`}`, status, "").Body
+	}
+	const full = "may have 3 messages that workflows delay"
+	send("shop", "news", 202, 2, "")
+	for what, got := range map[string]string{
+		"at once":   send("shop", "news", 429, 2, ""),
+		"a list":    send("shop", "news", 429, 150, ""),
+		"scheduled": send("shop", "news", 429, 2, `,"delay":"1s"`),
+	} {
+		if !strings.Contains(got, full) {
+			t.Errorf("%s: %s", what, got)
+		}
+	}
+	send("shop", "plain", 202, 150, "")
+	send("shop", "news", 202, 1, "")
+	a := w.Expect(1, w.Client("shop"), "POST", "/users/u-9", `{"kind_id":"news","text":"t"}`, 429, "")
+	if !strings.Contains(a.Body, full) || a.Header.Get("Retry-After") == "" {
+		t.Errorf("one user: %s with %v", a.Body, a.Header)
+	}
+	send("other", "news", 202, 3, "")
 }
 
 // TestTimeline follows a notification with a workflow. Version 1 shows nothing of it.

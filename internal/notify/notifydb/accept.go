@@ -188,7 +188,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 	}
 	now, due := s.now(), s.steady()
 	shard := s.shard()
-	delayed := false
+	var delays delayed
 	err = s.lock(ctx, func(tx *db.Tx) error {
 		for i, a := range batch {
 			a.replayed, a.original, a.err = false, nil, nil
@@ -200,7 +200,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 		var sends []newSend
 		messages := []newMessage{} // never null in JSON
 		var members []any
-		delayed = false
+		delays = delayed{}
 		for _, a := range batch {
 			if a.err != nil || a.replayed || a.later() {
 				continue
@@ -224,7 +224,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 				a.Cursor.Audience, a.Cursor.Page, n, tally, db.Nanos(expanded),
 			})
 			messages = appendMessages(messages, &a.Send, 0, priority, due, a.Recipients)
-			delayed = delayed || a.Workflow.Delays()
+			delays.made(&a.Send, a.Recipients)
 			if !a.Expanded && len(a.Audiences) > 1 {
 				for _, r := range a.Recipients {
 					members = append(members, a.Number, memberOf(r))
@@ -238,7 +238,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 			return err
 		}
 		s.backlog.add(len(messages))
-		if err := store(tx, shard, sends, messages); err != nil {
+		if err := store(tx, shard, sends, messages, delays); err != nil {
 			return err
 		}
 		if err := newMembers.all(tx, members); err != nil {
@@ -251,7 +251,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 		s.schedule.added(batch)
 		s.held.queued(notify.PrioritySingle, due)
 		s.held.queued(notify.PriorityBulk, due)
-		if delayed {
+		if len(delays) > 0 {
 			s.held.queued(notify.PriorityRetry, due)
 		}
 	}
@@ -302,11 +302,14 @@ type newSend struct {
 	Expanded int64  `json:"e"`
 }
 
-// store inserts the sends and messages of a group, and adds to the number of waiting messages. On
-// PostgreSQL this is one round trip.
-func store(tx *db.Tx, shard int, sends []newSend, messages []newMessage) error {
+// store inserts the sends and messages of a group, and adds to the numbers of waiting and of delayed messages. On
+// PostgreSQL this is one round trip if none is delayed.
+func store(tx *db.Tx, shard int, sends []newSend, messages []newMessage, delays delayed) error {
 	if len(sends) == 0 {
 		return nil
+	}
+	if err := delays.store(tx, shard); err != nil {
+		return err
 	}
 	if tx.Dialect() == db.Postgres {
 		sent, err := json.Marshal(sends)
@@ -414,6 +417,9 @@ func (s *Store) admit(tx *db.Tx, batch []*acceptance, now time.Time) error {
 		}
 	}
 	if err := admitScheduled(tx, batch); err != nil {
+		return err
+	}
+	if err := admitDelayed(tx, batch); err != nil {
 		return err
 	}
 	if err := s.admitQueue(tx, batch); err != nil {

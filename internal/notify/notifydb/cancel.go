@@ -48,7 +48,7 @@ func cancelSend(tx *db.Tx, number int64, now time.Time, shard int) error {
 	}
 	if err := store(tx, shard, []newSend{{Number: number, Client: row.ClientID, Kind: row.KindID,
 		Received: db.Nanos(row.Received), Data: data, Audience: len(row.Audiences), Tally: true,
-		Expanded: db.Nanos(now)}}, []newMessage{}); err != nil {
+		Expanded: db.Nanos(now)}}, []newMessage{}, nil); err != nil {
 		return err
 	}
 	if _, err := tx.Exec("UPDATE notify_sends SET canceled = ? WHERE number = ?", db.Nanos(now), number); err != nil {
@@ -85,11 +85,11 @@ func (s *Store) cancelMessages(ctx context.Context, from, end int64, now time.Ti
 		if len(rows) == cancelBatch {
 			next = rows[len(rows)-1].Number + 1
 		}
-		free, held, c, err := s.cancelable(tx, rows)
+		free, held, err := s.cancelable(tx, rows)
 		if err != nil {
 			return err
 		}
-		return cancelRows(tx, free, held, c, now, shard)
+		return cancelRows(tx, free, held, now, shard)
 	})
 	return next, err
 }
@@ -103,24 +103,20 @@ func (s *Store) excludeClaims(tx *db.Tx) error {
 	return err
 }
 
-// cancelable divides waiting messages into those that can be canceled, and those that are claimed. c is how the
-// counts change.
-func (s *Store) cancelable(tx *db.Tx, rows []notify.Message) (free, held []int64, c notify.Counts, err error) {
+// cancelable divides waiting messages into those that can be canceled, and those that are claimed.
+func (s *Store) cancelable(tx *db.Tx, rows []notify.Message) (free []notify.Message, held []int64, err error) {
 	claimed, err := s.claimed(tx, rows)
 	if err != nil {
-		return nil, nil, c, err
+		return nil, nil, err
 	}
 	for _, m := range rows {
 		if claimed[m.Number] {
 			held = append(held, m.Number)
-			continue
+		} else {
+			free = append(free, m)
 		}
-		free = append(free, m.Number)
-		status, _ := statusNumber(m.Status)
-		*counter(&c, status)--
-		c.Canceled++
 	}
-	return free, held, c, nil
+	return free, held, nil
 }
 
 // claimed returns which of the messages are claimed.
@@ -144,8 +140,8 @@ func (s *Store) claimed(tx *db.Tx, rows []notify.Message) (map[int64]bool, error
 	return claimed, nil
 }
 
-// cancelRows cancels free messages, and marks those that are held.
-func cancelRows(tx *db.Tx, free, held []int64, c notify.Counts, now time.Time, shard int) error {
+// cancelRows cancels free messages of one send, and marks those that are held.
+func cancelRows(tx *db.Tx, free []notify.Message, held []int64, now time.Time, shard int) error {
 	if len(held) > 0 {
 		if _, err := tx.Exec("UPDATE notify_messages SET parked = TRUE WHERE "+numbersIn(tx.Dialect(), "number"),
 			numberList(tx.Dialect(), held)); err != nil {
@@ -155,19 +151,32 @@ func cancelRows(tx *db.Tx, free, held []int64, c notify.Counts, now time.Time, s
 	if len(free) == 0 {
 		return nil
 	}
-	if _, err := tx.Exec("UPDATE notify_messages SET status = 6, due = 0, updated = ?, parked = FALSE, reason = ? WHERE "+
-		numbersIn(tx.Dialect(), "number"), db.Nanos(now), reasonCanceled, numberList(tx.Dialect(), free)); err != nil {
-		return err
-	}
-	send := notify.SendOf(free[0])
-	tally, err := db.All(tx, scanNumber, "SELECT number FROM notify_sends WHERE number = ? AND tally", send)
+	send, err := one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?",
+		notify.SendOf(free[0].Number))
 	if err != nil {
 		return err
 	}
-	if len(tally) > 0 {
-		if err := addCounts(tx, send, shard, c, db.Nanos(now)); err != nil {
+	var c notify.Counts
+	delays := delayed{}
+	numbers := make([]int64, len(free))
+	for i, m := range free {
+		numbers[i] = m.Number
+		status, _ := statusNumber(m.Status)
+		*counter(&c, status)--
+		c.Canceled++
+		delays.change(&send.Send, m.Channel, -1)
+	}
+	if _, err := tx.Exec("UPDATE notify_messages SET status = 6, due = 0, updated = ?, parked = FALSE, reason = ? WHERE "+
+		numbersIn(tx.Dialect(), "number"), db.Nanos(now), reasonCanceled, numberList(tx.Dialect(), numbers)); err != nil {
+		return err
+	}
+	if send.tally {
+		if err := addCounts(tx, send.Number, shard, c, db.Nanos(now)); err != nil {
 			return err
 		}
+	}
+	if err := delays.store(tx, shard); err != nil {
+		return err
 	}
 	return addWaiting(tx, shard, -len(free))
 }

@@ -405,12 +405,12 @@ func (s *Store) eraseSome(ctx context.Context, e *erasure, list []notify.Message
 		}
 		rows = slices.DeleteFunc(rows, func(m notify.Message) bool { return !e.Is(m.UserID, m.Email) })
 		waiting := slices.DeleteFunc(slices.Clone(rows), func(m notify.Message) bool { return m.Status.Final() })
-		free, claimed, counts, err := s.cancelable(tx, waiting)
+		free, claimed, err := s.cancelable(tx, waiting)
 		if err != nil {
 			return err
 		}
 		held = len(claimed) > 0
-		if err := cancelRows(tx, free, claimed, counts, now, shard); err != nil {
+		if err := cancelRows(tx, free, claimed, now, shard); err != nil {
 			return err
 		}
 		var erased []int64

@@ -128,6 +128,11 @@ func extend(tx *db.Tx, row *sendRow, fresh []notify.Recipient, to notify.Cursor,
 	if err := addCounts(tx, row.Number, shard, notify.Counts{Total: len(fresh), Queued: len(fresh)}, 0); err != nil {
 		return err
 	}
+	delays := delayed{}
+	delays.made(&row.Send, fresh)
+	if err := delays.store(tx, shard); err != nil {
+		return err
+	}
 	return addWaiting(tx, shard, len(fresh))
 }
 

@@ -34,7 +34,7 @@ func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome,
 	shard := s.shard()
 	var f finish
 	err := s.lock(ctx, func(tx *db.Tx) error {
-		f = finish{counts: map[int64]*tallied{}}
+		f = finish{counts: map[int64]*tallied{}, delays: delayed{}}
 		if err := s.finish(tx, &f, outcomes, numbers, shard); err != nil || makeCallbacks == nil {
 			return err
 		}
@@ -64,6 +64,7 @@ type finish struct {
 	final    []notify.Claimed
 	counts   map[int64]*tallied
 	waiting  int
+	delays   delayed
 	receipts []receipt
 	ended    []int64
 }
@@ -131,8 +132,14 @@ func (s *Store) finish(tx *db.Tx, f *finish, outcomes []notify.Outcome, numbers 
 		}
 		if m.Status.Final() {
 			f.final = append(f.final, notify.Claimed{Message: *m, Send: send})
+			f.delays.change(send, m.Channel, -1)
 		}
 	}
+	return s.storeFinish(tx, f, outcomes, changes, shard)
+}
+
+// storeFinish stores what a run of Finish changes.
+func (s *Store) storeFinish(tx *db.Tx, f *finish, outcomes []notify.Outcome, changes []change, shard int) error {
 	if err := storeChanges(tx, changes); err != nil {
 		return err
 	}
@@ -149,6 +156,9 @@ func (s *Store) finish(tx *db.Tx, f *finish, outcomes []notify.Outcome, numbers 
 		}
 	}
 	if err := f.storeCounts(tx, shard); err != nil {
+		return err
+	}
+	if err := f.delays.store(tx, shard); err != nil {
 		return err
 	}
 	return addWaiting(tx, shard, f.waiting)
@@ -319,6 +329,11 @@ func (s *Store) Replay(ctx context.Context, clientID string, number int64) error
 			if err := addCounts(tx, send.Number, shard, notify.Counts{Queued: 1, Failed: -1}, db.Nanos(now)); err != nil {
 				return err
 			}
+		}
+		delays := delayed{}
+		delays.change(&send.Send, m.Channel, 1)
+		if err := delays.store(tx, shard); err != nil {
+			return err
 		}
 		return addWaiting(tx, shard, 1)
 	})

@@ -62,6 +62,8 @@ func TestPlans(t *testing.T) {
 			},
 			"Keys": {"SELECT client_id FROM notify_idempotency WHERE ends <= ? ORDER BY ends LIMIT ?", []any{now, 1000},
 				"notify_idempotency_ends"},
+			"Waiting": {waitingBetween, []any{notify.MessageNumber(7, 0), notify.MessageNumber(8, 0)},
+				primary("notify_messages")},
 			"Scheduled": {firstScheduled, nil, "notify_scheduled_due"},
 			"Due":       {dueScheduled, []any{now, 100}, "notify_scheduled_due"},
 			"ScheduledListed": {

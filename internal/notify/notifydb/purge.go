@@ -128,14 +128,18 @@ func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, from, to int
 		if err := useIndexes(tx); err != nil {
 			return err
 		}
+		needed, err := s.needed(tx, from, to)
+		if err != nil {
+			return err
+		}
 		all, err = db.All(tx, func(row db.Scanner) (g gone, err error) {
 			err = row.Scan(&g.number, &g.status,
 				&g.updated)
 			return g, err
 		},
-			"DELETE FROM notify_messages WHERE number >= ? AND number < ? AND status >= 2 AND updated < ? RETURNING number, "+
-				"status, updated",
-			from, to, db.Nanos(before))
+			"DELETE FROM notify_messages WHERE number >= ? AND number < ? AND status >= 2 AND updated < ? AND NOT ("+
+				numbersIn(tx.Dialect(), "number")+") RETURNING number, status, updated",
+			from, to, db.Nanos(before), numberList(tx.Dialect(), needed))
 		if err != nil {
 			return err
 		}
@@ -170,6 +174,37 @@ func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, from, to int
 		return err
 	})
 	return len(all), err
+}
+
+const waitingBetween = "SELECT " + messageColumns + " FROM notify_messages WHERE number >= ? AND number < ? AND " +
+	"status < 2 ORDER BY number"
+
+// needed returns the messages in a range of numbers that a condition may still ask about: those beside a waiting
+// message whose step asks about others.
+func (s *Store) needed(tx *db.Tx, from, to int64) ([]int64, error) {
+	waiting, err := db.All(tx, scanMessage, waitingBetween, from-int64(around), to+int64(around))
+	if err != nil || len(waiting) == 0 {
+		return nil, err
+	}
+	sends := make([]int64, len(waiting))
+	for i, m := range waiting {
+		sends[i] = notify.SendOf(m.Number)
+	}
+	known, err := s.sendsOf(tx, slices.Compact(sends))
+	if err != nil {
+		return nil, err
+	}
+	var asking []notify.Message
+	for _, m := range waiting {
+		send := known[notify.SendOf(m.Number)]
+		if send == nil {
+			continue
+		}
+		if step := send.Workflow.Step(m.Channel); step != nil && step.If != nil && step.AsksOthers() {
+			asking = append(asking, m)
+		}
+	}
+	return neighbours(asking), nil
 }
 
 // purgeEmpty deletes the sends that have no messages left, with their content.

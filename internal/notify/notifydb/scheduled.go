@@ -207,7 +207,7 @@ func activate(tx *db.Tx, now int64, due time.Time, limit, shard int) (int, error
 		return 0, err
 	}
 	sends, messages, numbers := make([]newSend, 0, n), []newMessage{}, make([]int64, 0, n)
-	done := map[string]int{}
+	done, delays := map[string]int{}, delayed{}
 	for i := range rows {
 		r := &rows[i]
 		numbers = append(numbers, r.Number)
@@ -223,6 +223,7 @@ func activate(tx *db.Tx, now int64, due time.Time, limit, shard int) (int, error
 			send.Audience, send.Next, send.Tally, send.Expanded = len(r.Audiences), len(to), false, now
 			// A large schedule that is due at once does not delay single messages.
 			messages = appendMessages(messages, &r.Send, 0, notify.PriorityBulk, due, to)
+			delays.made(&r.Send, to)
 		}
 		sends = append(sends, send)
 	}
@@ -230,7 +231,7 @@ func activate(tx *db.Tx, now int64, due time.Time, limit, shard int) (int, error
 		numberList(tx.Dialect(), numbers)); err != nil {
 		return 0, err
 	}
-	if err := store(tx, shard, sends, messages); err != nil {
+	if err := store(tx, shard, sends, messages, delays); err != nil {
 		return 0, err
 	}
 	return n, unschedule(tx, done)

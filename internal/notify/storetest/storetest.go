@@ -120,6 +120,9 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 
 		{"Workflow", testWorkflow},
 		{"WorkflowDelays", testWorkflowDelays},
+		{"WorkflowLimit", testWorkflowLimit},
+		{"WorkflowFlood", testWorkflowFlood},
+		{"WorkflowPurge", testWorkflowPurge},
 		{"Progress", testProgress},
 		{"Timeline", testTimeline},
 		{"Erase", testErase},

@@ -131,6 +131,60 @@ func testPurgeMany(k *kit) {
 	k.equal("left", left[0].Number, notify.SendOf(claimed[0]))
 }
 
+// testWorkflowPurge sees that what a condition may ask about is kept as long as its message waits.
+func testWorkflowPurge(k *kit) {
+	w := k.workflow(laterMail)
+	for _, size := range []int{2, 600} { // more than one step of the purge
+		s := k.store()
+		users := names("u", size)
+		send := k.accept(s, k.traveling(w, users...))
+		plain := k.accept(s, k.sending("shop", "ann", "bob"))
+		var inbox, mails, chat []int64
+		waits := int64(0) // the mail that stays
+		for _, m := range value[[]notify.Message](k)(s.MessagesOf(k.ctx, send.Number, -1, 5000)) {
+			switch {
+			case m.Channel == notify.Inbox:
+				inbox = append(inbox, m.Number)
+			case m.Channel == notify.Chat:
+				chat = append(chat, m.Number)
+			case m.UserID == users[0]:
+				waits = m.Number
+			default:
+				mails = append(mails, m.Number)
+			}
+		}
+		k.finish(s, notify.Delivered, append(inbox, chat...)...)
+		k.finish(s, notify.Delivered, notify.MessageNumber(plain.Number, 0))
+		k.clock.Advance(30 * time.Minute)
+		purge := func() int {
+			k.Helper()
+			s = k.store()
+			return value[int](k)(s.Purge(k.ctx, k.clock.Now()))
+		}
+		progress := func(of int64) int {
+			k.Helper()
+			m, _, err := s.Message(k.ctx, of)
+			k.must(err)
+			return len(value[map[int64]map[notify.ChannelID]notify.Progress](k)(s.Progress(k.ctx,
+				[]notify.Message{m}))[of])
+		}
+		k.equal("purged without a workflow", purge() >= 1, true)
+		for _, number := range append(mails, waits) {
+			k.equal("known about the inbox", progress(number), 1)
+		}
+		k.finish(s, notify.Skipped, mails...)
+		k.clock.Advance(time.Minute)
+		purged := purge()
+		k.equal("most is purged", purged >= 2*size-2-2*notify.ChannelCount, true)
+		k.equal("known about the last", progress(waits), 1)
+		k.finish(s, notify.Delivered, waits)
+		k.clock.Advance(time.Minute)
+		purge()
+		_, err := s.Send(k.ctx, send.Number)
+		k.wantErr(err, notify.ErrNotFound)
+	}
+}
+
 func testWebhooks(k *kit) {
 	s := k.store()
 	a := notify.Webhook{ID: "1", ClientID: "c", URL: "https://x.org/a", Secret: "s3cret",

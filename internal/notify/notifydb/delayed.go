@@ -1,0 +1,108 @@
+package notifydb
+
+import (
+	"maps"
+	"slices"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+)
+
+// delayed counts messages that workflows delay, by client. A message counts from when it is made until it is final,
+// and again when it is replayed.
+type delayed map[string]int
+
+// change counts n messages of a send by one channel.
+func (d delayed) change(send *notify.Send, by notify.ChannelID, n int) {
+	if send.Workflow.Delay(by) > 0 {
+		d[send.ClientID] += n
+	}
+}
+
+// made counts new messages of a send.
+func (d delayed) made(send *notify.Send, recipients []notify.Recipient) {
+	if !send.Workflow.Delays() {
+		return
+	}
+	for _, r := range recipients {
+		d.change(send, r.Channel, 1)
+	}
+}
+
+// store adds to the numbers of clients. Transactions call it after addCounts and before addWaiting, and change clients
+// in the same order, to avoid deadlocks.
+func (d delayed) store(tx *db.Tx, shard int) error {
+	for _, client := range slices.Sorted(maps.Keys(d)) {
+		if d[client] == 0 {
+			continue
+		}
+		if _, err := tx.Exec(insert("notify_delayed", "client_id, shard, messages")+` ON CONFLICT (client_id, shard)
+			DO UPDATE SET messages = notify_delayed.messages + excluded.messages`, client, shard, d[client]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delays returns how many delayed messages a call causes, as far as that is known: an audience that is read later
+// counts as one recipient.
+func (a *acceptance) delays() int {
+	if !a.Workflow.Delays() {
+		return 0
+	}
+	count := delayed{}
+	count.made(&a.Send, a.Recipients)
+	n := count[a.ClientID]
+	if a.Expanded {
+		return n
+	}
+	steps := 0
+	for _, s := range a.Workflow.Steps {
+		if s.After > 0 {
+			steps++
+		}
+	}
+	return max(n, steps*max(a.Planned, 1))
+}
+
+// admitDelayed refuses the sends of a group whose clients have too many delayed messages. Scheduled ones are refused
+// too, although they are counted when they are due: otherwise a short delay of the send would evade the limit.
+func admitDelayed(tx *db.Tx, batch []*acceptance) error {
+	var clients []string
+	for _, a := range batch {
+		if a.err == nil && !a.replayed && a.DelayedLimit > 0 && a.Workflow.Delays() {
+			clients = append(clients, a.ClientID)
+		}
+	}
+	if len(clients) == 0 {
+		return nil
+	}
+	list, err := textList(clients)
+	if err != nil {
+		return err
+	}
+	known := delayed{}
+	if _, err = db.All(tx, func(row db.Scanner) (n int, err error) {
+		var client string
+		err = row.Scan(&client, &n)
+		known[client] = n
+		return n, err
+	}, "SELECT client_id, SUM(messages) FROM notify_delayed WHERE "+textsIn(tx.Dialect(), "client_id")+
+		" GROUP BY client_id", list); err != nil {
+		return err
+	}
+	for _, a := range batch {
+		if a.err != nil || a.replayed || a.DelayedLimit <= 0 {
+			continue
+		}
+		n := a.delays()
+		if n == 0 || known[a.ClientID]+n <= a.DelayedLimit {
+			known[a.ClientID] += n
+			continue
+		}
+		if err := refuse(tx, batch, a, notify.ErrDelayedFull); err != nil {
+			return err
+		}
+	}
+	return nil
+}
