@@ -73,7 +73,7 @@ func TestDeployGit(t *testing.T) {
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("X-Github-Event", "push")
 		r.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
-		answer, err := http.DefaultClient.Do(r)
+		answer, err := (&http.Client{Timeout: patience}).Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -42,11 +41,10 @@ func TestRecurringSends(t *testing.T) {
 		Runs   int
 		Send   string `json:"last_send_id"`
 	}
-	deadline := time.Now().Add(2 * time.Minute) // the next full minute is the event that it waits for
-	for last.Status != "ended" && time.Now().Before(deadline) {
+	testkit.Eventually(t, "the next full minute", func() bool {
 		p.ask(t, http.MethodGet, "/recurring_sends/minute", nil).want(t, http.StatusOK).into(t, &last)
-		time.Sleep(200 * time.Millisecond)
-	}
+		return last.Status == "ended"
+	})
 	if last.Status != "ended" || last.Runs != 1 {
 		t.Fatalf("it is %+v", last)
 	}
