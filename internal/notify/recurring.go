@@ -89,6 +89,8 @@ type Occurrence struct {
 	At, Next time.Time
 	// Sent is when it is sent or skipped, by the clock that At follows.
 	Sent time.Time
+	// Updated is that of the Recurring as it was read: one that was changed since is read again.
+	Updated time.Time
 }
 
 // RecurringQuery selects recurring sends, by client and name.
@@ -102,7 +104,7 @@ type RecurringQuery struct {
 // Recurrings holds recurring sends.
 type Recurrings interface {
 	// SetRecurring creates one, or replaces Timetable, Message, State, Next and Updated of the one with the same name.
-	// ErrTooMany: the client has MaxRecurring.
+	// ErrTooMany: the client has MaxRecurring. ErrSuperseded: an occurrence was sent since LastDue was read.
 	SetRecurring(ctx context.Context, r Recurring) error
 	// Recurring is ErrNotFound if there is none of that name.
 	Recurring(ctx context.Context, ref RecurringRef) (Recurring, error)

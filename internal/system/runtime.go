@@ -199,7 +199,7 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 
 // openGit returns the client of git servers.
 func openGit(c Config, r *runtime, trusted *roots.Roots) *gitfetch.Client {
-	return gitfetch.New(gitfetch.Config{Guard: c.guard(), Routes: r.routes, TLS: trusted.TLS(),
+	return gitfetch.New(gitfetch.Config{Guard: c.guard(), Routes: sharedRoutes(r), TLS: trusted.TLS(),
 		UserAgent: "ingot/" + version.Version, Scratch: r.scratch})
 }
 

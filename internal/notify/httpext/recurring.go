@@ -207,36 +207,52 @@ func (f *handlers) setRecurring(w http.ResponseWriter, r *http.Request) error {
 	if err := f.Service.CheckRecurring(r.Context(), &made); err != nil {
 		return err
 	}
-	status := http.StatusCreated
-	earlier, err := f.Store.Recurring(r.Context(), ref)
+	status, err := f.storeRecurring(r, &made)
+	for range recurringTries {
+		if !errors.Is(err, notify.ErrSuperseded) {
+			break
+		}
+		status, err = f.storeRecurring(r, &made) // it was due at this moment
+	}
+	if err != nil {
+		return err
+	}
+	f.KickRecurring()
+	return f.answerRecurring(w, r, status, ref)
+}
+
+// recurringTries is how often a recurring send is stored again that is sent meanwhile.
+const recurringTries = 5
+
+// storeRecurring creates or replaces a recurring send. What is sent meanwhile makes it ErrSuperseded.
+func (f *handlers) storeRecurring(r *http.Request, made *notify.Recurring) (status int, err error) {
+	status = http.StatusCreated
+	earlier, err := f.Store.Recurring(r.Context(), made.RecurringRef)
 	switch {
 	case err == nil:
 		status = http.StatusOK
 		made.Runs, made.LastDue = earlier.Runs, earlier.LastDue
 	case !errors.Is(err, notify.ErrNotFound):
-		return err
+		return 0, err
 	}
-	if err := recurring.Begin(&made, made.Updated); err != nil {
-		return err
+	if err := recurring.Begin(made, made.Updated); err != nil {
+		return 0, err
 	}
 	if earlier.State == notify.RecurringActive && earlier.Timetable.Equal(made.Timetable) {
 		made.State, made.Next = earlier.State, earlier.Next // which may be due at this moment
 	}
 	if status == http.StatusCreated && made.State == notify.RecurringEnded {
-		return fault.Invalid(`it would never be sent: no time of "cron" is between "starts_at", or now, and "ends_at"`)
+		return 0, fault.Invalid(`it would never be sent: no time of "cron" is between "starts_at", or now, and "ends_at"`)
 	}
 	if earlier.State == notify.RecurringPaused {
 		made.State, made.Next = notify.RecurringPaused, time.Time{}
 	}
-	if err := f.Store.SetRecurring(r.Context(), made); err != nil {
-		if errors.Is(err, notify.ErrTooMany) {
-			return fault.New(fault.Unprocessable, "The client %q has %d recurring sends, which is the limit: delete one first",
-				ref.ClientID, notify.MaxRecurring)
-		}
-		return err
+	err = f.Store.SetRecurring(r.Context(), *made)
+	if errors.Is(err, notify.ErrTooMany) {
+		err = fault.New(fault.Unprocessable, "The client %q has %d recurring sends, which is the limit: delete one first",
+			made.ClientID, notify.MaxRecurring)
 	}
-	f.KickRecurring()
-	return f.answerRecurring(w, r, status, ref)
+	return status, err
 }
 
 // recurring returns what a body asks for.

@@ -157,7 +157,8 @@ func (s *Store) carryOut(ctx context.Context, id string) (emptied []notify.Owner
 		return nil, err
 	}
 	for _, step := range []func(context.Context, *erasure) error{
-		s.collectAddresses, s.erasePreferences, s.eraseSuppressions, s.eraseLists, s.eraseRecurring, s.eraseScheduled,
+		// Recurring sends first: they make lists.
+		s.collectAddresses, s.erasePreferences, s.eraseSuppressions, s.eraseRecurring, s.eraseLists, s.eraseScheduled,
 		s.eraseContents, s.eraseMessages, s.eraseInboxes, s.eraseCalls,
 	} {
 		if err := step(ctx, &e); err != nil {
@@ -280,7 +281,8 @@ func (s *Store) eraseRecurring(ctx context.Context, e *erasure) error {
 			}
 			n := len(e.RecipientsIn(now.Message))
 			if left, others := e.WithoutRecipient(now.Message); others {
-				_, err = tx.Exec("UPDATE notify_recurring SET message = ? WHERE client_id = ? AND name = ?",
+				// A server that has read it to send it reads it again.
+				_, err = tx.Exec("UPDATE notify_recurring SET message = ?, updated = updated + 1 WHERE client_id = ? AND name = ?",
 					db.JSON[notify.RecurringMessage]{V: left}, r.ClientID, r.Name)
 			} else {
 				_, err = tx.Exec("DELETE FROM notify_recurring WHERE client_id = ? AND name = ?", r.ClientID, r.Name)

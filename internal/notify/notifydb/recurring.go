@@ -61,14 +61,17 @@ func (s *Store) SetRecurring(ctx context.Context, r notify.Recurring) error {
 		if n >= notify.MaxRecurring {
 			return notify.ErrTooMany
 		}
-		_, err = tx.Exec(insert("notify_recurring", recurringColumns)+` ON CONFLICT (client_id, name) DO UPDATE SET
+		changed, err := tx.Exec(insert("notify_recurring", recurringColumns)+` ON CONFLICT (client_id, name) DO UPDATE SET
 			cron = excluded.cron, zone = excluded.zone, starts = excluded.starts, ends = excluded.ends, most = excluded.most,
 			message = excluded.message, state = excluded.state, next = excluded.next, due = excluded.due, problem = '',
-			updated = excluded.updated`,
+			updated = excluded.updated WHERE notify_recurring.last_due = excluded.last_due`,
 			r.ClientID, r.Name, r.Cron, r.Zone, db.Nanos(r.Starts), db.Nanos(r.Ends), r.Count,
 			db.JSON[notify.RecurringMessage]{V: r.Message}, slices.Index(recurringStates, r.State), db.Nanos(r.Next),
 			dueOf(r.Next), n, r.Runs, r.Failures, db.Nanos(r.LastDue), db.Nanos(r.LastRun), r.LastSend, r.Problem,
 			db.Nanos(r.Created), db.Nanos(r.Updated))
+		if err == nil && changed == 0 {
+			return notify.ErrSuperseded
+		}
 		return err
 	})
 }
@@ -165,9 +168,11 @@ func releaseRecurring(tx *db.Tx) error {
 }
 
 // stillDue is the condition for an occurrence, with the arguments of occurrenceOf.
-const stillDue = " WHERE client_id = ? AND name = ? AND next = ? AND state = 0"
+const stillDue = " WHERE client_id = ? AND name = ? AND next = ? AND updated = ? AND state = 0"
 
-func occurrenceOf(o notify.Occurrence) []any { return []any{o.ClientID, o.Name, db.Nanos(o.At)} }
+func occurrenceOf(o notify.Occurrence) []any {
+	return []any{o.ClientID, o.Name, db.Nanos(o.At), db.Nanos(o.Updated)}
+}
 
 // PostponeOccurrence implements notify.Store.
 func (s *Store) PostponeOccurrence(ctx context.Context, o notify.Occurrence, until time.Time, problem string) error {

@@ -3,6 +3,7 @@ package notifydb
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"ingot/internal/base/db"
@@ -47,7 +48,7 @@ func (s *Store) replaceTemplate(tx *db.Tx, old, t notify.Template) error {
 		return err
 	}
 	version := old.Version
-	if len(notify.Difference(&old, &t)) > 0 {
+	if !slices.Equal(old.Parts(), t.Parts()) {
 		if err := keepVersion(tx, old); err != nil {
 			return err
 		}

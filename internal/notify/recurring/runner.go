@@ -136,7 +136,7 @@ func (r *Runner) look(ctx context.Context) (more bool, pause time.Duration) {
 // send sends the occurrence that is due. Those that were missed since are not sent.
 func (r *Runner) send(ctx context.Context, one *notify.Recurring) error {
 	now := r.o.Now()
-	o := notify.Occurrence{RecurringRef: one.RecurringRef, At: one.Next, Sent: now}
+	o := notify.Occurrence{RecurringRef: one.RecurringRef, At: one.Next, Sent: now, Updated: one.Updated}
 	plan, err := NewPlan(one.Timetable)
 	if err != nil { // for example, the system's zones have changed
 		return r.o.Store.SkipOccurrence(ctx, o, problemOf(err))
@@ -207,7 +207,7 @@ func (r *Runner) rewind(ctx context.Context, now time.Time) error {
 			if err := Begin(one, now); err != nil || !one.Next.Before(at) || one.Next.IsZero() {
 				continue
 			}
-			o := notify.Occurrence{RecurringRef: one.RecurringRef, At: at, Next: one.Next}
+			o := notify.Occurrence{RecurringRef: one.RecurringRef, At: at, Next: one.Next, Updated: one.Updated}
 			if err := r.o.Store.MoveOccurrence(ctx, o); err != nil {
 				return err
 			}

@@ -44,9 +44,35 @@ func (k *kit) due(s notify.Store, limit int, next time.Time, want ...string) []n
 // occur accepts the send of an occurrence.
 func (k *kit) occur(s notify.Store, r notify.Recurring, next time.Time) (notify.Send, error) {
 	n := k.sending(r.ClientID, "u1")
-	n.Occurrence = &notify.Occurrence{RecurringRef: r.RecurringRef, At: r.Next, Next: next, Sent: k.clock.Now()}
+	n.Occurrence = &notify.Occurrence{RecurringRef: r.RecurringRef, At: r.Next, Next: next, Sent: k.clock.Now(),
+		Updated: r.Updated}
 	send, _, err := s.Accept(k.ctx, n)
 	return send, err
+}
+
+// testRecurringChanged changes a recurring send while a server sends it: one of the two has to read it again.
+func testRecurringChanged(k *kit) {
+	s := k.store()
+	first := start.Add(time.Hour)
+	daily := k.repeated("shop", "daily", first)
+	k.must(s.SetRecurring(k.ctx, daily))
+	k.clock.Advance(time.Hour)
+	due := k.due(s, 10, first.Add(time.Minute), "shop daily")
+
+	// It was changed, so what the server read is not sent.
+	changed := daily
+	changed.Message.Content.Subject, changed.Updated = "Changed", k.clock.Now().UTC()
+	k.must(s.SetRecurring(k.ctx, changed))
+	_, err := k.occur(s, due[0], start.Add(3*time.Hour))
+	k.wantErr(err, notify.ErrSuperseded)
+	k.waits(s, 0)
+	due = k.due(s, 10, first.Add(time.Minute), "shop daily")
+
+	// It was sent, so the change would make it due a second time.
+	value[notify.Send](k)(k.occur(s, due[0], start.Add(3*time.Hour)))
+	k.wantErr(s.SetRecurring(k.ctx, changed), notify.ErrSuperseded)
+	k.due(s, 10, start.Add(3*time.Hour))
+	k.waits(s, 1)
 }
 
 func testRecurring(k *kit) {
@@ -80,7 +106,8 @@ func testRecurring(k *kit) {
 	// One is postponed, and skipped.
 	k.clock.Advance(time.Hour)
 	due = k.due(s, 1, second, "other daily") // not one more of the same client
-	o := notify.Occurrence{RecurringRef: due[0].RecurringRef, At: due[0].Next, Sent: k.clock.Now()}
+	o := notify.Occurrence{RecurringRef: due[0].RecurringRef, At: due[0].Next, Sent: k.clock.Now(),
+		Updated: due[0].Updated}
 	k.must(s.PostponeOccurrence(k.ctx, o, k.clock.Now().Add(10*time.Minute), "not now"))
 	got := value[notify.Recurring](k)(s.Recurring(k.ctx, o.RecurringRef))
 	k.equal("postponed", []any{got.Next, got.Problem, got.Failures}, []any{second.UTC(), "not now", 0})
@@ -95,7 +122,8 @@ func testRecurring(k *kit) {
 		[]any{notify.RecurringEnded, time.Time{}, "never", 1, second.UTC(), int64(0)})
 
 	// Moved, paused and resumed.
-	o = notify.Occurrence{RecurringRef: daily.RecurringRef, At: daily.Next, Next: start.Add(5 * time.Hour)}
+	o = notify.Occurrence{RecurringRef: daily.RecurringRef, At: daily.Next, Next: start.Add(5 * time.Hour),
+		Updated: daily.Updated}
 	k.must(s.MoveOccurrence(k.ctx, o))
 	daily.Next = o.Next.UTC()
 	k.equal("moved", value[notify.Recurring](k)(s.Recurring(k.ctx, daily.RecurringRef)), daily)
@@ -103,6 +131,7 @@ func testRecurring(k *kit) {
 	_, err = k.occur(s, daily, start.Add(9*time.Hour))
 	k.wantErr(err, notify.ErrSuperseded)
 	k.must(s.SetRecurringState(k.ctx, daily.RecurringRef, notify.RecurringActive, daily.Next, k.clock.Now()))
+	daily.Updated = k.clock.Now()
 	value[notify.Send](k)(k.occur(s, daily, time.Time{}))
 	got = value[notify.Recurring](k)(s.Recurring(k.ctx, daily.RecurringRef))
 	k.equal("ended", []any{got.State, got.Next, got.Runs}, []any{notify.RecurringEnded, time.Time{}, 2})
@@ -116,6 +145,7 @@ func testRecurring(k *kit) {
 	changed := k.repeated("shop", "daily", start.Add(8*time.Hour))
 	changed.Cron, changed.Message.Members = "5 5 * * *", nil
 	changed.Message.Audience = &notify.Audience{Type: notify.ToEveryone}
+	changed.LastDue = got.LastDue
 	k.must(s.SetRecurring(k.ctx, changed))
 	changed.Runs, changed.LastSend, changed.LastDue, changed.LastRun = 2, got.LastSend, got.LastDue, got.LastRun
 	changed.Created = daily.Created

@@ -72,6 +72,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"ScheduleLimit", testScheduleLimit},
 		{"ScheduleOnce", testScheduleOnce},
 		{"Recurring", testRecurring},
+		{"RecurringChanged", testRecurringChanged},
 		{"RecurringBounds", testRecurringBounds},
 		{"RecurringOnce", testRecurringOnce},
 

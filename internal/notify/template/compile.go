@@ -119,6 +119,7 @@ type compiler struct {
 	scopes   []*scope
 	inside   []string // the names of the definitions that are being compiled
 	inserted int      // actions of partials
+	bytes    int      // of text, and of partials' sources
 }
 
 func (c *compiler) list(l *parse.ListNode, dot kind) ([]step, *problem) {
@@ -132,6 +133,9 @@ func (c *compiler) list(l *parse.ListNode, dot kind) ([]step, *problem) {
 		}
 		switch n := n.(type) {
 		case *parse.TextNode:
+			if p := c.grow(len(n.Text), int(n.Pos)); p != nil {
+				return nil, p
+			}
 			out = append(out, step{text: string(n.Text)})
 		case *parse.CommentNode:
 		case *parse.ActionNode:

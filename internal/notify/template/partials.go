@@ -13,6 +13,9 @@ import (
 	"ingot/internal/notify"
 )
 
+// maxCompiled limits what is compiled for one part, with every use of a partial or definition.
+const maxCompiled = 4 << 20
+
 // maxInside limits how deep partials and blocks use each other.
 const maxInside = notify.MaxPartialDepth
 
@@ -89,6 +92,15 @@ func (c *compiler) count(n parse.Node) *problem {
 	return nil
 }
 
+// grow limits the text that is compiled: a small source may use a large definition thousands of times.
+func (c *compiler) grow(n, at int) *problem {
+	if c.bytes += n; c.bytes > maxCompiled {
+		return otherProblem(at, "with its partials and definitions, the template has more than the %d MiB allowed",
+			maxCompiled>>20)
+	}
+	return nil
+}
+
 // insertion compiles {{template "name" value}} and the place of a block.
 func (c *compiler) insertion(n *parse.TemplateNode, dot kind) (step, *problem) {
 	at := int(n.Pos)
@@ -127,6 +139,9 @@ func (c *compiler) partial(name string, at int, dot kind) ([]step, *problem) {
 			name)
 	case strings.TrimSpace(source) == "":
 		return nil, otherProblem(at, "the partial %q has nothing for this part", name)
+	}
+	if p := c.grow(len(source), at); p != nil {
+		return nil, p
 	}
 	from := &origin{name, source}
 	trees, p := parseSource(source)

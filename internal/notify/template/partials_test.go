@@ -104,12 +104,14 @@ func TestPartialProblems(t *testing.T) {
 		{`{{define "a"}}{{template "a"}}{{end}}{{template "a"}}`, nil, Problem{"text", 1, 26, `"a" uses itself: a, a`, ""}},
 		{`{{template "layout" .}}{{define "content"}}{{.Nope}}{{end}}`, shop, Problem{"text", 1, 46, "unknown variable .Nope; known are " + known(), ""}},
 		{`{{if .To}}{{define "a"}}x{{end}}{{end}}`, nil, Problem{"text", 1, 11, "unexpected <define>", ""}},
+		{`{{define "a"}}` + strings.Repeat("x", 100<<10) + `{{end}}` + strings.Repeat(`{{template "a"}}`, 50), nil,
+			Problem{"text", 1, 15, "with its partials and definitions, the template has more than the 4 MiB allowed", ""}},
 		{`{{template .To}}`, nil, Problem{"text", 1, 1, `unexpected ".To" in template clause`, ""}},
 	} {
 		got := Problems(notify.Template{Name: "t", Text: c.text, Partials: c.partials})
 		if len(got) != 1 || got[0].Part != c.want.Part || got[0].Partial != c.want.Partial || got[0].Line != c.want.Line ||
 			!strings.Contains(got[0].Message, c.want.Message) {
-			t.Errorf("%s: %+v, want %+v", c.text, got, c.want)
+			t.Errorf("%.200s: %+v, want %+v", c.text, got, c.want)
 		} else if got[0].Column != c.want.Column {
 			t.Errorf("%s: column %d, want %d (%s)", c.text, got[0].Column, c.want.Column, got[0].Message)
 		}

@@ -3,8 +3,8 @@ package actions
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"net/url"
 	"slices"
+	"strings"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
@@ -24,14 +24,14 @@ func GitSourceOf(tx platform.Tx, app string) (*platform.GitSource, error) {
 }
 
 // MergeGitSource completes a new source with what is kept of the old one, which may be nil. The password is kept only
-// for the same server and user name: otherwise a developer could have it sent to another server. keep means that no
-// new one was given.
+// for the same repository and user name: otherwise a developer who does not know it could have it sent to another
+// server, or read other repositories with it. keep means that no new one was given.
 func MergeGitSource(old, src *platform.GitSource, keep bool) {
 	if old == nil {
 		return
 	}
 	src.Resource = old.Resource
-	if keep && originOf(old.URL) == originOf(src.URL) && old.Username == src.Username {
+	if keep && repositoryOf(old.URL) == repositoryOf(src.URL) && old.Username == src.Username {
 		src.Password = old.Password
 	}
 	if old.URL != src.URL {
@@ -43,12 +43,9 @@ func MergeGitSource(old, src *platform.GitSource, keep bool) {
 	}
 }
 
-func originOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Scheme + "://" + u.Host
+// repositoryOf returns a URL without what git servers ignore at its end.
+func repositoryOf(address string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(address, "/"), ".git")
 }
 
 // SetGitSource stores the source of an app; by owns it then.

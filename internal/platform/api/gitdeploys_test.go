@@ -63,9 +63,11 @@ func TestDeployGit(t *testing.T) {
 	w.play([]step{
 		{as: "dev", do: "GET " + source, want: 200, not: []string{"hunter2", `"secret"`}, has: []string{first,
 			`"folder":"site"`, `"username":"bot"`, `"has_password":true`, `"enabled":false`, `"subject":"write site/a.log"`}},
-		// The password stays at its server: another one does not get it.
+		// The password stays with its repository: no other one gets it, on the same server or elsewhere.
 		{as: "dev", do: "PUT " + source, body: `{"url":"$private","username":"bot","folder":"site"}`, want: 200,
 			has: []string{`"has_password":true`, `"branch":null`}},
+		{as: "dev", do: "PUT " + source, body: `{"url":"$private/other","username":"bot"}`, want: 200,
+			has: []string{`"has_password":false`}},
 		{as: "dev", do: "PUT " + source, body: `{"url":"https://git.example.com/x","username":"bot"}`, want: 200,
 			has: []string{`"has_password":false`}},
 		{as: "dev", do: "PUT " + source, body: `{"url":"$private","username":"bot","folder":"site"}`, want: 200,

@@ -11,6 +11,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 	"ingot/internal/platform/api/rest"
 	"ingot/internal/platform/manifest"
 )
@@ -68,10 +69,22 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, d *work) error {
 // begin begins the build of a package, and stores the source of its files.
 func (d *work) begin(req *rest.Request, app *platform.App, pkg *platform.Package) (*platform.Build, error) {
 	build, err := d.Build(req, app, pkg)
-	if err == nil && d.git != nil {
-		err = d.Platform.SetGitSource(req.Tx, req.Caller.Actor(), app, d.git)
+	switch {
+	case err != nil || d.git == nil:
+		return build, err
+	case d.order.Git == nil: // the stored one, which may have been changed or removed since it was read
+		return build, d.Platform.GitDeployed(req.Tx, d.git)
 	}
-	return build, err
+	old, err := actions.GitSourceOf(req.Tx, app.GUID)
+	if err != nil {
+		return nil, err
+	}
+	src, err := d.order.Git.checked(old) // a password that is kept is today's
+	if err != nil {
+		return nil, err
+	}
+	src.Commit, src.Subject, src.Deployed, src.Error = d.git.Commit, d.git.Subject, d.git.Deployed, ""
+	return build, d.Platform.SetGitSource(req.Tx, req.Caller.Actor(), app, src)
 }
 
 // allowed decides whether the caller may deploy this, before more of the body is read.

@@ -22,7 +22,7 @@ type gitOrder struct {
 	Branch   string `json:"branch"`
 	Folder   string `json:"folder"`
 	Username string `json:"username"`
-	// Password is a password or an access token; without one the stored one is kept for the same server and user.
+	// Password is a password or an access token; without one the stored one is kept for the same repository and user.
 	Password *string `json:"password"`
 }
 

@@ -26,11 +26,48 @@ var hookRate = limit.Rate{Burst: 30, PerSecond: 0.5}
 // maxHookRates limits the sources whose rates are remembered.
 const maxHookRates = 10_000
 
+// hookBodies limits the bodies that are read at the same time, of all sources and of one: a body that comes slowly is
+// held until it is complete, and whose it is is known only then.
+const (
+	hookBodies       = 32
+	hookBodiesOfEach = 2
+)
+
 // hookRates are the rates of sources.
 type hookRates struct {
-	mu   sync.Mutex
-	used map[string]*limit.Bucket
+	mu      sync.Mutex
+	used    map[string]*limit.Bucket
+	reading map[string]int // bodies, by source
+	all     int
 }
+
+// read reads a body, unless too many are being read.
+func (h *hookRates) read(guid string, body io.Reader) ([]byte, error) {
+	h.mu.Lock()
+	if h.all >= hookBodies || h.reading[guid] >= hookBodiesOfEach {
+		h.mu.Unlock()
+		e := fault.New(fault.RateLimited, "There are too many webhooks at the same time: try again later")
+		e.RetryAfter = hookPause
+		return nil, e
+	}
+	if h.reading == nil {
+		h.reading = map[string]int{}
+	}
+	h.all, h.reading[guid] = h.all+1, h.reading[guid]+1
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.all--
+		if h.reading[guid]--; h.reading[guid] == 0 {
+			delete(h.reading, guid)
+		}
+	}()
+	return io.ReadAll(body)
+}
+
+// hookPause is when a webhook that was not read may be sent again.
+const hookPause = 10 * time.Second
 
 // take uses an attempt. Wrong signatures are counted apart, so that a stranger cannot use up those of the git server.
 func (h *hookRates) take(guid string, valid bool, now time.Time) error {
@@ -73,18 +110,20 @@ func (a *API) hook(w http.ResponseWriter, r *http.Request) error {
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	body, tooLong := io.ReadAll(r.Body)
-	if tooLong != nil {
-		return tooLong
+	unsigned := fault.New(fault.Forbidden, "The webhook is not signed with the secret of an app's git source")
+	if err != nil || src.Secret == "" {
+		return unsigned // without its body being read
 	}
-	valid := err == nil && signed(r.Header, body, src.Secret)
-	if src != nil && err == nil {
-		if err := a.hooks.take(guid, valid, a.Platform.Now()); err != nil {
-			return err
-		}
+	body, err := a.hooks.read(guid, r.Body)
+	if err != nil {
+		return err
+	}
+	valid := signed(r.Header, body, src.Secret)
+	if err := a.hooks.take(guid, valid, a.Platform.Now()); err != nil {
+		return err
 	}
 	if !valid {
-		return fault.New(fault.Forbidden, "The webhook is not signed with the secret of an app's git source")
+		return unsigned
 	}
 	state, err := a.pushed(r, src, body)
 	if err != nil {

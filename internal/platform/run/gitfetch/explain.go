@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -74,6 +75,7 @@ func (f *fetch) explain(err error) error {
 		record    tls.RecordHeaderError
 		unknown   *net.DNSError
 		network   net.Error
+		local     *fs.PathError
 	)
 	switch {
 	case errors.Is(err, safedial.ErrPrivate):
@@ -104,6 +106,10 @@ func (f *fetch) explain(err error) error {
 	case errors.As(err, &network):
 		return because(fault.BadGateway, "The git server %s cannot be reached: check the address and that the server runs, "+
 			"and try again", host)
+	case errors.As(err, &local):
+		return err
 	}
-	return err
+	// Such as a response that is not HTTP: the server decides what it sends, and an error of this server would be tried
+	// again without end.
+	return because(fault.BadGateway, "The git server %s sends what cannot be read: check the address, and try again", host)
 }

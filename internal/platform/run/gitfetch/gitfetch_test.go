@@ -161,6 +161,7 @@ func TestHostile(t *testing.T) {
 		"404":              {get: http.NotFound, want: "no such repository"},
 		"503":              {get: status(http.StatusServiceUnavailable), want: "cannot answer"},
 		"418":              {get: status(http.StatusTeapot), want: "status 418"},
+		"not HTTP":         {get: notHTTP, want: "cannot be read"},
 		"version 0":        {get: serve("advertisement", old), want: "version 2"},
 		"sha256":           {get: serve("advertisement", "000eversion 2\n0018object-format=sha256\n0000"), want: "sha1"},
 		"endless refs":     {get: serve("advertisement", endless), want: "more than"},
@@ -243,4 +244,14 @@ func TestAddresses(t *testing.T) {
 // status answers with a status and nothing else.
 func status(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+// notHTTP answers with something else than HTTP.
+func notHTTP(w http.ResponseWriter, _ *http.Request) {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	_, _ = conn.Write([]byte("garbage\r\n\r\n"))
+	_ = conn.Close()
 }
