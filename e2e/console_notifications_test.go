@@ -302,7 +302,7 @@ func (b *browser) notifyMailbox(t *testing.T, p *mailFixture) {
 	}
 	b.click(t, ".facts a", "dl")
 	b.awaitText(t, "delivered")
-	b.awaitAll(t, "Message to eve@example.org", "For eve", "ingot notifications status")
+	b.awaitAll(t, "Message to eve@example.org", "For eve", "ingot notifications timeline")
 	b.everySize(t, "console-message")
 
 	// The test of the template, with it.

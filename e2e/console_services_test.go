@@ -106,7 +106,7 @@ func (c *consoleFixture) services(t *testing.T) {
 	c.open(t, b, "/services/marketplace")
 	contains(t, b.shown(), "For tests", "free", "paid", "9.5", "USD", "cf create-service fake PLAN NAME")
 	b.everySize(t, "console-marketplace")
-	b.click(t, "a[aria-label='Create async']", "form.form")
+	b.click(t, "a[aria-label$=', plan async']", "form.form")
 	contains(t, b.shown(), "Size in GB", "<b>not bold</b>", "demo / dev",
 		"cf create-service fake async NAME -c PARAMETERS.json")
 	b.everySize(t, "console-new-service")
