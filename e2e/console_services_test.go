@@ -149,7 +149,7 @@ func (c *consoleFixture) services(t *testing.T) {
 	b.awaitText(t, "cf service-key orders laptop")
 	lacks(t, b.shown(), "secret-")
 	b.everySize(t, "console-service")
-	b.submit(t, "form[action$='/show'] button", "Credentials of laptop")
+	b.submit(t, "form[action$='/show'] button:not(.quiet)", "Credentials of laptop")
 	contains(t, b.shown(), "password", "secret-", "cf service-key orders laptop")
 	b.everySize(t, "console-credentials")
 	app := guid(t, c.home, "shop")

@@ -361,9 +361,9 @@ for (const button of document.querySelectorAll("button.copy")) {
   });
 }
 
-// The result of a form is where the next page begins.
+// The result of a form is where the next page begins, unless someone types already.
 const result = document.querySelector("main > .problem, main > .said");
-if (result) result.focus();
+if (result && document.activeElement === document.body) result.focus();
 
 reachScrolled();
 window.addEventListener("resize", reachScrolled);
