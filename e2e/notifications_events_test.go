@@ -36,7 +36,7 @@ func TestDevelopersAreTold(t *testing.T) {
 	cfOK(t, home, pushProbe(t, "smooth")...)
 	cfOK(t, home, "restart", "smooth", "--strategy", "rolling")
 	contains(t, p.receive(t, "A deployment of smooth finished", "admin@localhost", "ann@example.org")[0].Text,
-		"The deployment of the app smooth finished: DEPLOYED")
+		"The deployment of the app smooth finished: the new version runs.")
 	if got := p.messages(t, ""); len(got) != 6 {
 		t.Errorf("%d mails, want 6: %+v", len(got), got)
 	}
