@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -187,15 +188,22 @@ func UnlimitDisk(point string) {
 	}
 }
 
-// limited returns the control groups for UnlimitDisk, or nil. Each disk that is mounted asks for them, and finding them
-// reads all mounts of the machine.
-var limited = sync.OnceValue(func() *Tree {
+// limitedDisks are the control groups for UnlimitDisk, once they were found. Each disk that is mounted asks for them,
+// and finding them reads all mounts of the machine. A failure is not kept, so that no limit stays for want of them.
+var limitedDisks atomic.Pointer[Tree]
+
+// limited returns the control groups for UnlimitDisk, or nil.
+func limited() *Tree {
+	if t := limitedDisks.Load(); t != nil {
+		return t
+	}
 	t, err := forServers()
 	if err != nil {
 		return nil
 	}
+	limitedDisks.Store(t)
 	return t
-})
+}
 
 // throttle limits a device for the whole machine: version 1 does not know for which group the
 // kernel writes cached data.

@@ -175,7 +175,7 @@ func (j *journeys) end(t *testing.T, servers int) {
 	for _, user := range newPeople(j.v.Users).order {
 		state, list, err := store.Inbox(t.Context(), notify.Owner{ClientID: "shop", UserID: user}, 0, 10)
 		testkit.Must(t, err)
-		want := []int{1, 1} // who does not read has the first, unread
+		want := []int{1, 1} // a user who reads nothing has only the first one, unread
 		if j.reads(user) {
 			want = []int{2, 1}
 		}
