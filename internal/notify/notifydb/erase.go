@@ -478,33 +478,59 @@ func (s *Store) eraseInboxes(ctx context.Context, e *erasure) error {
 
 // eraseCalls removes the person from calls of webhooks that are not made yet.
 func (s *Store) eraseCalls(ctx context.Context, e *erasure) error {
-	for _, name := range []string{e.UserID, e.Email} {
-		if name == "" {
-			continue
-		}
-		text, err := json.Marshal(name)
-		if err != nil {
+	type call struct{ id, payload string }
+	scan := func(row db.Scanner) (c call, err error) {
+		err = row.Scan(&c.id, &c.payload)
+		return c, err
+	}
+	for after := ""; ; {
+		calls, err := view(ctx, s, func(tx *db.Tx) ([]call, error) {
+			where, args := mentions(tx.Dialect(), "payload", e.Person)
+			args = append([]any{after}, args...)
+			if !e.All {
+				where += " AND webhook_id IN (SELECT id FROM notify_webhooks WHERE client_id = ?)"
+				args = append(args, e.ClientID)
+			}
+			return matching(tx, scan, "SELECT id, payload FROM notify_callbacks WHERE id > ? AND "+where+" ORDER BY id LIMIT ?",
+				append(args, erasedBatch)...)
+		})
+		if err != nil || len(calls) == 0 {
 			return err
 		}
-		query := `UPDATE notify_callbacks SET payload = replace(payload, ?, '"recipient":""') WHERE `
-		old := `"recipient":` + string(text)
-		args := []any{old}
-		if !e.All {
-			query += "webhook_id IN (SELECT id FROM notify_webhooks WHERE client_id = ?) AND "
-			args = append(args, e.ClientID)
-		}
+		after = calls[len(calls)-1].id
 		err = s.lock(ctx, func(tx *db.Tx) error {
-			n, err := tx.Exec(query+indexIn(tx.Dialect(), "payload")+" > 0", append(args, old)...)
-			if err != nil {
-				return err
+			n := 0
+			for _, c := range calls {
+				text, about := e.withoutRecipient(c.payload)
+				if !about {
+					continue
+				}
+				if _, err := tx.Exec("UPDATE notify_callbacks SET payload = ? WHERE id = ?", text, c.id); err != nil {
+					return err
+				}
+				n++
 			}
-			return e.count(tx, "calls", int(n))
+			return e.count(tx, "calls", n)
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return nil
+}
+
+// withoutRecipient returns the payload of a call without its recipient and reason, in which mail servers name the
+// address, and reports whether it is about the person.
+func (e *erasure) withoutRecipient(payload string) (string, bool) {
+	var fields map[string]json.RawMessage
+	var recipient string
+	if json.Unmarshal([]byte(payload), &fields) != nil || json.Unmarshal(fields["recipient"], &recipient) != nil ||
+		!e.Is(recipient, recipient) {
+		return "", false
+	}
+	fields["recipient"] = json.RawMessage(`""`)
+	delete(fields, "reason")
+	text, err := json.Marshal(fields)
+	return string(text), err == nil
 }
 
 // purgeErasures forgets what was erased long ago.
