@@ -50,7 +50,7 @@ client     = ./cmd/ingot ./internal/cli/... ./internal/broker/check
 
 # The Go modules: the product, and modules that are built and tested with it.
 # `go -C DIR` runs the go tool in one of them.
-modules = . samples e2e bench cluster vm stack release
+modules = . samples clients/notifications e2e bench cluster vm stack release
 
 # $(call each,COMMAND) shows and runs a command in the folder of each module, also after one
 # where it fails.
@@ -178,7 +178,7 @@ e2e-fuzz:
 	@$(MAKE) --no-print-directory --keep-going test-e2e fuzz
 
 # All of these run even if one fails, so that one run shows what is wrong.
-UNIT := unit-rules client-check unit-plain unit-raced unit-containers unit-samples unit-bench unit-stack unit-cluster unit-vm unit-release
+UNIT := unit-rules client-check unit-plain unit-raced unit-containers unit-samples unit-clients unit-bench unit-stack unit-cluster unit-vm unit-release
 .PHONY: $(UNIT)
 test-unit: build .tools/bin/cf .tools/bin/gotestsum ## run unit and integration tests, where it matters with the race detector (ARGS="-run Name")
 	@INGOT_TEST_PROGRAMS=$(CURDIR)/bin $(MAKE) --no-print-directory --keep-going $(UNIT)
@@ -198,6 +198,8 @@ unit-containers:
 	$(call run,$(PLAIN) scripts/gotest -vet=off $(ANEW) -timeout 20m $(ARGS) -- $(containers))
 unit-samples:
 	$(call run,$(PLAIN) $(with_postgres) scripts/gotest -C samples -vet=off $(ANEW) $(ARGS) -- ./...)
+unit-clients:
+	$(call run,$(PLAIN) scripts/gotest -C clients/notifications -vet=off $(ANEW) $(ARGS) -- ./...)
 unit-bench:
 	$(call run,$(PLAIN) scripts/gotest -C bench -vet=off $(ANEW) $(ARGS) -- ./...)
 unit-stack:

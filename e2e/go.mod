@@ -2,9 +2,15 @@ module ingot/e2e
 
 go 1.26.0
 
-require ingot v0.0.0
+require (
+	ingot v0.0.0
+	ingot/clients/notifications v0.0.0
+)
 
-replace ingot => ../
+replace (
+	ingot => ../
+	ingot/clients/notifications => ../clients/notifications
+)
 
 require (
 	github.com/chromedp/cdproto v0.157.8

@@ -1,0 +1,3 @@
+module ingot/clients/notifications
+
+go 1.26.0
