@@ -51,7 +51,7 @@ var (
 	handlers = set{"internal/platform/api/...", "internal/notify/httpv1/...", "internal/notify/httpv2/...",
 		"internal/notify/httpext/..."}
 	services = set{
-		"internal/auth", "internal/notify", "internal/notify/audience", "internal/notify/delivery",
+		"internal/auth", "internal/notify", "internal/notify/actions", "internal/notify/audience", "internal/notify/delivery",
 		"internal/notify/template",
 		"internal/platform/actions/...", "internal/platform/run/controller/...", "internal/platform/run/signals/...",
 		"internal/platform/run/census/...", "internal/platform/services/...", "internal/platform/run/staging/...",

@@ -2,8 +2,8 @@
 // register notification kinds, store templates, and send to audiences; each send
 // becomes one message per recipient, which channels deliver.
 //
-//	httpv1, httpv2 ──▶ Service.Send ──▶ Store.Accept ──▶ response
-//	                                      │ one transaction: send, first recipients, idempotency key
+//	httpv1, httpv2 ──▶ actions: Service.Send ──▶ Store.Accept ──▶ response
+//	                                               │ one transaction: send, first recipients, idempotency key
 //	        delivery: expander ─── Directory.Page ─▶ Store.Extend      (large audiences, in chunks)
 //	        delivery: dispatcher ─ Store.Claim ─▶ template ─▶ Channel ─▶ journal ─▶ Store.Finish
 //
@@ -28,6 +28,5 @@
 // It must not import an HTTP API, a store, mail, the platform or the authorization
 // server: the last two are reached over HTTP through the Directory.
 //
-// Imports: base/fault, base/pattern, base/schema, golang.org/x/text/language,
-// golang.org/x/time/rate.
+// Imports: base/fault, base/pattern, golang.org/x/text/language.
 package notify

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"strconv"
 	"strings"
 
 	"golang.org/x/text/language"
@@ -32,8 +31,9 @@ const (
 	// MaxList limits the members of a list.
 	MaxList = 100_000
 
-	maxData       = 256 << 10
-	maxMemberData = 16 << 10
+	// MaxData limits the data of a send, MaxMemberData that of a recipient.
+	MaxData       = 256 << 10
+	MaxMemberData = 16 << 10
 	maxDataDepth  = 20
 )
 
@@ -52,39 +52,13 @@ type Lists interface {
 	DeleteList(ctx context.Context, id string) error
 }
 
-// listPage returns the recipients of a block of a list, as a page of an audience.
-func listPage(ctx context.Context, lists Lists, id, cursor string) ([]Recipient, string, error) {
-	position := 0
-	if cursor != "" {
-		var err error
-		if position, err = strconv.Atoi(cursor); err != nil {
-			return nil, "", fmt.Errorf("position in a list of recipients: %w", err)
-		}
-	}
-	members, err := lists.ListedMembers(ctx, id, position)
-	if err != nil {
-		return nil, "", err
-	}
-	page := make([]Recipient, 0, len(members))
-	for i, m := range members {
-		if m.UserID == "" && m.Email == "" {
-			continue // erased
-		}
-		page = append(page, Recipient{UserID: m.UserID, Email: m.Email, Audience: position + i})
-	}
-	if len(members) < ListBlock {
-		return page, "", nil
-	}
-	return page, strconv.Itoa(position + ListBlock), nil
-}
-
 // ReadData decodes data and language of a message for templates, after checking them.
 func ReadData(raw json.RawMessage, locale string, data *map[string]any, tag *language.Tag) error {
 	var problems []string
-	if why := checkData(raw, maxData); why != "" {
+	if why := CheckData(raw, MaxData); why != "" {
 		problems = append(problems, `"data" `+why)
 	}
-	if why := checkLocale(locale); why != "" {
+	if why := CheckLocale(locale); why != "" {
 		problems = append(problems, `"locale" `+why)
 	}
 	if err := fault.Invalid(problems...); err != nil {
@@ -122,8 +96,8 @@ func MergeData(common map[string]any, own json.RawMessage) (map[string]any, erro
 	return merged, nil
 }
 
-// checkData returns why data cannot be used in templates, or "". Data is a JSON object.
-func checkData(raw json.RawMessage, most int) string {
+// CheckData returns why data cannot be used in templates, or "". Data is a JSON object.
+func CheckData(raw json.RawMessage, most int) string {
 	if len(raw) == 0 {
 		return ""
 	}
@@ -156,4 +130,17 @@ func checkData(raw json.RawMessage, most int) string {
 			depth--
 		}
 	}
+}
+
+const maxLocale = 35
+
+// CheckLocale returns why a language tag cannot be used, or "". No tag is allowed.
+func CheckLocale(tag string) string {
+	if tag == "" {
+		return ""
+	}
+	if _, err := language.Parse(tag); err != nil || len(tag) > maxLocale {
+		return "is not a language tag such as de or pt-BR"
+	}
+	return ""
 }

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 )
@@ -71,7 +72,7 @@ type Template struct {
 }
 
 // Client returns the client that defined the template, "" for the default templates.
-func (t *Template) Client() string { return or(t.Owner, t.Creator) }
+func (t *Template) Client() string { return cmp.Or(t.Owner, t.Creator) }
 
 // Association is one use of a template: by a client, or by one kind of it.
 type Association struct {

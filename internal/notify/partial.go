@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -70,7 +71,7 @@ func (p *Partial) Check() error {
 // In returns the partial with the texts of a variant; "" is its own text.
 func (p Partial) In(variant string) Partial {
 	v := p.Variants[variant]
-	p.Text, p.HTML, p.Variants = or(v.Text, p.Text), or(v.HTML, p.HTML), nil
+	p.Text, p.HTML, p.Variants = cmp.Or(v.Text, p.Text), cmp.Or(v.HTML, p.HTML), nil
 	return p
 }
 

@@ -1,6 +1,8 @@
 package notify
 
 import (
+	"cmp"
+
 	"golang.org/x/text/language"
 
 	"ingot/internal/base/fault"
@@ -46,7 +48,7 @@ func nearestVariant(variants map[string]Variant, tag language.Tag) string {
 // In returns the template with the texts of a variant; "" is its own text.
 func (t Template) In(variant string) Template {
 	v := t.Variants[variant]
-	t.Subject, t.Text, t.HTML = or(v.Subject, t.Subject), or(v.Text, t.Text), or(v.HTML, t.HTML)
+	t.Subject, t.Text, t.HTML = cmp.Or(v.Subject, t.Subject), cmp.Or(v.Text, t.Text), cmp.Or(v.HTML, t.HTML)
 	t.Variants = nil
 	return t
 }

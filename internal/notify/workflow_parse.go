@@ -44,7 +44,7 @@ func ParseWorkflow(raw json.RawMessage) (*Workflow, error) {
 	if len(raw) > maxWorkflow {
 		return nil, fault.Invalid(fmt.Sprintf("the workflow is %d bytes long, at most %d are allowed", len(raw), maxWorkflow))
 	}
-	if why := checkData(raw, maxWorkflow); why != "" {
+	if why := CheckData(raw, maxWorkflow); why != "" {
 		return nil, fault.Invalid("the workflow " + why)
 	}
 	var tree any

@@ -120,6 +120,12 @@ func Where(field string, values ...any) Query {
 	return Query{Where: []Cond{In(field, values...)}}
 }
 
+// WithoutSecrets returns the query for rows without their sealed fields.
+func WithoutSecrets(q Query) Query {
+	q.WithoutSecrets = true
+	return q
+}
+
 // And adds a condition.
 func (q Query) And(c Cond) Query {
 	q.Where = append(append([]Cond{}, q.Where...), c)

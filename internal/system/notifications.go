@@ -25,6 +25,7 @@ import (
 	"ingot/internal/base/uaaclient"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 	"ingot/internal/notify/audience"
 	"ingot/internal/notify/delivery"
 	"ingot/internal/notify/hook"
@@ -91,10 +92,10 @@ var notificationAudiences = []string{"notifications", "critical_notifications", 
 // notifications is the notification service with its parts.
 type notifications struct {
 	store        *notifydb.Store
-	service      *notify.Service
+	service      *actions.Service
 	directory    *audience.Directory
 	delivery     *delivery.Delivery
-	unsubscriber *notify.Unsubscriber
+	unsubscriber *actions.Unsubscriber
 	tokens       *inbox.Tokens
 	hub          *inbox.Hub
 	recurring    *recurring.Runner
@@ -164,7 +165,7 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 	if err != nil {
 		return nil, err
 	}
-	if n.unsubscriber, err = notify.NewUnsubscriber(key); err != nil {
+	if n.unsubscriber, err = actions.NewUnsubscriber(key); err != nil {
 		return nil, err
 	}
 	if n.tokens, err = inbox.NewTokens(key, nil); err != nil {
@@ -179,8 +180,8 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 	}
 	n.directory = audience.New(audience.Options{UAA: o.UAA, PlatformURL: o.PlatformURL,
 		HTTP: uaaclient.NewHTTPClient(o.TLS), Log: o.Log})
-	n.service = notify.New(notify.ServiceOptions{
-		Store: n.store, Directory: n.directory, IDs: ids, Limits: notify.Limits{Queue: o.QueueLimit}, Log: o.Log,
+	n.service = actions.New(actions.Options{
+		Store: n.store, Directory: n.directory, IDs: ids, Limits: actions.Limits{Queue: o.QueueLimit}, Log: o.Log,
 		Kick: func() { n.delivery.Kick() }, Servers: o.Servers,
 	})
 	n.webhooks = outbound.Options{Guard: o.guard(), Routes: o.Routes, TLS: o.TLS}
@@ -249,7 +250,7 @@ func (n *notifications) openBounces(o notificationsOptions) error {
 	}
 	listener, err := dsn.New(dsn.Options{
 		Addr: o.BounceListen, Return: o.MailFrom, Domain: o.Domain, Log: o.Log,
-		Bounce: func(ctx context.Context, b dsn.Bounce) error { return n.service.Bounced(ctx, notify.Bounce(b)) },
+		Bounce: func(ctx context.Context, b dsn.Bounce) error { return n.service.Bounced(ctx, actions.Bounce(b)) },
 	})
 	if err != nil {
 		return fmt.Errorf("--bounce-listen: %w", err)

@@ -21,6 +21,7 @@ import (
 	"ingot/internal/broker"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/actions/metering"
 	"ingot/internal/platform/api/apps"
 	"ingot/internal/platform/api/traffic"
 	"ingot/internal/platform/edge/router"
@@ -182,8 +183,9 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 		Tracer: b.tracer, Metrics: staging.NewMetrics(b.recording(), r.stager),
 	})
 	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine,
-		Builds: r.stager, Rows: r.store, PurgeTasks: r.platform.PurgeTasks, PurgeUsage: r.platform.PurgeUsage,
-		Lead: r.cluster.Lead, SharedLogs: r.sharesLogs(), Log: c.Log})
+		Builds: r.stager, Rows: r.store, PurgeTasks: r.platform.PurgeTasks,
+		PurgeUsage: func(tx platform.Tx) error { return metering.Purge(tx, time.Now()) },
+		Lead:       r.cluster.Lead, SharedLogs: r.sharesLogs(), Log: c.Log})
 	r.Services = openServices(b, c, r, trusted)
 	r.limiter = s.limiter(servers.Servers)
 	if enforcer, ok := r.engine.(engine.Enforcer); ok {
@@ -268,7 +270,7 @@ func (r *runtime) openControllers(c Config, images *registry.Client) {
 func (r *runtime) connect() {
 	r.Lines, r.Busy = r.logs, r.proxy.Busy
 	r.store.Notify(&r.Signals)
-	r.store.Watch(actions.Meter)
+	r.store.Watch(metering.Meter)
 }
 
 // openStager creates what builds apps.

@@ -24,6 +24,7 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/base/web/openapitest"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 	"ingot/internal/notify/httpext"
 	"ingot/internal/notify/httpv1"
 	"ingot/internal/notify/httpv2"
@@ -57,10 +58,10 @@ var All = []string{
 type World struct {
 	t            testing.TB
 	Store        notify.Store
-	Service      *notify.Service
+	Service      *actions.Service
 	Directory    *Directory
 	IDs          *notify.IDs
-	Unsubscriber *notify.Unsubscriber
+	Unsubscriber *actions.Unsubscriber
 	Mailbox      *mailbox.Mailbox
 	Tokens       *inbox.Tokens
 	Hub          *inbox.Hub
@@ -75,16 +76,16 @@ type World struct {
 }
 
 // New returns a service on an empty store with the built-in templates.
-func New(t testing.TB) *World { return Limited(t, notify.Limits{}) }
+func New(t testing.TB) *World { return Limited(t, actions.Limits{}) }
 
 // Limited is New with other limits.
-func Limited(t testing.TB, limits notify.Limits) *World {
+func Limited(t testing.TB, limits actions.Limits) *World {
 	t.Helper()
 	return Bounded(t, limits, notify.Bounds{})
 }
 
 // Bounded is Limited with other bounds of what clients may store.
-func Bounded(t testing.TB, limits notify.Limits, bounds notify.Bounds) *World {
+func Bounded(t testing.TB, limits actions.Limits, bounds notify.Bounds) *World {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	store, err := notifydb.Open(t.Context(), dbtest.New(t, db.SQLite), notifydb.Options{QueueLimit: limits.Queue,
@@ -108,7 +109,7 @@ func Bounded(t testing.TB, limits notify.Limits, bounds notify.Bounds) *World {
 	if w.IDs, err = notify.NewIDs(key); err != nil {
 		t.Fatal(err)
 	}
-	if w.Unsubscriber, err = notify.NewUnsubscriber(key); err != nil {
+	if w.Unsubscriber, err = actions.NewUnsubscriber(key); err != nil {
 		t.Fatal(err)
 	}
 	if w.Tokens, err = inbox.NewTokens(key, nil); err != nil {
@@ -125,7 +126,7 @@ func Bounded(t testing.TB, limits notify.Limits, bounds notify.Bounds) *World {
 		t.Fatal(err)
 	}
 	kick := func() { w.Kicks++ }
-	w.Service = notify.New(notify.ServiceOptions{Store: store, Directory: w.Directory, IDs: w.IDs, Limits: limits,
+	w.Service = actions.New(actions.Options{Store: store, Directory: w.Directory, IDs: w.IDs, Limits: limits,
 		Log: quiet, Kick: kick})
 	verifier := token.NewVerifier(token.Options{Issuer: "test", Keys: keys{}})
 	for version, format := range map[int]web.Format{1: web.FormatNotifications, 2: web.FormatNotificationsV2} {

@@ -11,6 +11,7 @@ import (
 	"ingot/internal/base/seal"
 	"ingot/internal/base/testkit"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 	"ingot/internal/notify/inbox"
 	"ingot/internal/notify/mail/mailtest"
 )
@@ -94,7 +95,7 @@ func TestInboxPreferences(t *testing.T) {
 		{"news", "a@example.com", notify.ToEmail, notify.Counts{Total: 1, Delivered: 1}},
 	} {
 		before := len(stored.all())
-		got := w.finish(w.send(to(tc.audience, tc.user), func(r *notify.Request) { r.KindID = tc.kind }))
+		got := w.finish(w.send(to(tc.audience, tc.user), func(r *actions.Request) { r.KindID = tc.kind }))
 		if got != tc.want {
 			t.Errorf("%s to %s: %+v, want %+v", tc.kind, tc.user, got, tc.want)
 		}

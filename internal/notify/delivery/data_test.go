@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 )
 
 // each returns members with their own data.
@@ -49,7 +50,7 @@ func TestListWithData(t *testing.T) {
 		}
 		return m
 	}
-	send := w.send(func(r *notify.Request) {
+	send := w.send(func(r *actions.Request) {
 		r.Audiences = []notify.Audience{{Type: notify.ToList}}
 		r.Members = each(many+10, func(i int) notify.Member { return member(i % many) }) // ten are named again
 		r.Data, r.Locale, r.Template = json.RawMessage(`{"shop":"ours","total":1234.5}`), "de", "t"
@@ -95,7 +96,7 @@ func TestListWithData(t *testing.T) {
 func TestListSharesBodies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{people: newPeople(900)})
-	send := w.send(func(r *notify.Request) {
+	send := w.send(func(r *actions.Request) {
 		r.Audiences = []notify.Audience{{Type: notify.ToList}}
 		r.Members = each(900, func(i int) notify.Member {
 			if i%2 == 0 {
@@ -137,7 +138,7 @@ func TestListRefused(t *testing.T) {
 			return notify.Member{UserID: "u", Data: json.RawMessage(`{"a":"\u0000"}`)}
 		},
 	} {
-		_, err := w.service.Send(t.Context(), notify.Request{
+		_, err := w.service.Send(t.Context(), actions.Request{
 			Client: "shop", KindID: "news", Audiences: []notify.Audience{{Type: notify.ToList}},
 			Members: each(301, func(i int) notify.Member {
 				if i == 300 {

@@ -17,6 +17,7 @@ import (
 	"ingot/internal/base/pattern"
 	"ingot/internal/base/tracing"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 	"ingot/internal/notify/outbound"
 )
 
@@ -29,7 +30,7 @@ type Options struct {
 	Channel      notify.Channel
 	More         map[notify.ChannelID]notify.Channel
 	IDs          *notify.IDs
-	Unsubscriber *notify.Unsubscriber
+	Unsubscriber *actions.Unsubscriber
 	// From and Domain are shown by templates; From is also the sender's
 	// address.
 	From, Domain string

@@ -21,6 +21,7 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 	"ingot/internal/notify/outbound"
 )
 
@@ -80,8 +81,8 @@ func TestMessages(t *testing.T) {
 		}
 		return notify.Result{Verdict: notify.Accepted}
 	}
-	critical := func(r *notify.Request) { r.KindID = "alarm" }
-	campaign := func(r *notify.Request) {
+	critical := func(r *actions.Request) { r.KindID = "alarm" }
+	campaign := func(r *actions.Request) {
 		r.KindID, r.Campaign = "", &notify.CampaignType{ID: "ct", SenderID: "s", ClientID: "shop"}
 	}
 	w.start()
@@ -99,7 +100,7 @@ func TestMessages(t *testing.T) {
 	for name, c := range map[string]struct {
 		audience notify.AudienceType
 		id       string
-		change   func(*notify.Request)
+		change   func(*actions.Request)
 		status   notify.Status
 		attempts int
 		reason   string
@@ -130,7 +131,7 @@ func TestMessages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			changes := []func(*notify.Request){to(c.audience, c.id)}
+			changes := []func(*actions.Request){to(c.audience, c.id)}
 			if c.change != nil {
 				changes = append(changes, c.change)
 			}
@@ -151,7 +152,7 @@ func TestOutgoing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{})
 	w.start()
-	send := w.send(func(r *notify.Request) { r.Content.ReplyTo = "help@example.com" })
+	send := w.send(func(r *actions.Request) { r.Content.ReplyTo = "help@example.com" })
 	w.finish(send)
 	o := w.post.all()[0]
 	token, ok := strings.CutPrefix(o.Unsubscribe, "https://notifications.example.com/unsubscribe/")
@@ -187,7 +188,7 @@ func TestAddressesUnsubscribe(t *testing.T) {
 	w.finish(w.send(to(notify.ToEmail, "x@Example.com")))
 	w.finish(w.send(to(notify.ToEmail, "y@example.com")))
 	// Without a kind there is nothing to unsubscribe from.
-	w.finish(w.send(to(notify.ToEmail, "x@example.com"), func(r *notify.Request) { r.KindID = "" }))
+	w.finish(w.send(to(notify.ToEmail, "x@example.com"), func(r *actions.Request) { r.KindID = "" }))
 	var got []string
 	for _, o := range w.post.all() {
 		got = append(got, o.To+" "+fmt.Sprint(o.Unsubscribe != ""))
@@ -230,16 +231,16 @@ func TestTemplateChoice(t *testing.T) {
 		}
 	}
 	w.start()
-	subject := func(changes ...func(*notify.Request)) string {
+	subject := func(changes ...func(*actions.Request)) string {
 		t.Helper()
 		now.Add(1)
 		before := len(w.post.all())
 		w.finish(w.send(changes...))
 		return w.post.all()[before].Body.Subject
 	}
-	asked := func(r *notify.Request) { r.Template = "asked" }
-	campaign := func(r *notify.Request) { r.KindID, r.Campaign = "", &ct }
-	check := func(what, want string, changes ...func(*notify.Request)) {
+	asked := func(r *actions.Request) { r.Template = "asked" }
+	campaign := func(r *actions.Request) { r.KindID, r.Campaign = "", &ct }
+	check := func(what, want string, changes ...func(*actions.Request)) {
 		t.Helper()
 		if got := subject(changes...); got != want {
 			t.Errorf("%s: %q, want %q", what, got, want)
@@ -253,7 +254,7 @@ func TestTemplateChoice(t *testing.T) {
 	check("the one asked for", "asked", asked)
 	check("the campaign type's", "types", campaign)
 	check("the campaign's", "asked", campaign, asked)
-	check("the default, asked for", "Hello", campaign, func(r *notify.Request) { r.Template = notify.DefaultTemplate })
+	check("the default, asked for", "Hello", campaign, func(r *actions.Request) { r.Template = notify.DefaultTemplate })
 	check("changed", "kinds")
 	if err := w.store.UpdateTemplate(ctx, notify.Template{ID: "kinds", Name: "kinds", Subject: "changed",
 		Text: "{{.Text}}", Updated: time.Now().Add(time.Second)}); err != nil {
@@ -280,7 +281,7 @@ func TestPoison(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.start()
-	poisoned := w.send(func(r *notify.Request) { r.Template = "bad" })
+	poisoned := w.send(func(r *actions.Request) { r.Template = "bad" })
 	healthy := w.send(to(notify.ToUser, "user-0000001"))
 	w.finish(poisoned)
 	w.finish(healthy)
@@ -357,7 +358,7 @@ func TestDirectoryPanics(t *testing.T) {
 	}})
 	w.people.withoutEmails = true
 	w.start()
-	got := w.finish(w.send(to(notify.ToEveryone, ""), func(r *notify.Request) { r.Async = true }))
+	got := w.finish(w.send(to(notify.ToEveryone, ""), func(r *actions.Request) { r.Async = true }))
 	if got.Delivered != 50 || len(w.post.all()) != 50 {
 		t.Errorf("%+v, %d sent", got, len(w.post.all()))
 	}
@@ -391,7 +392,7 @@ func TestLargeBodies(t *testing.T) {
 	}
 	w.start()
 	const each = 200 << 10
-	got := w.finish(w.send(to(notify.ToEveryone, ""), func(r *notify.Request) {
+	got := w.finish(w.send(to(notify.ToEveryone, ""), func(r *actions.Request) {
 		r.Template, r.Content.Text = "own", strings.Repeat("x", each)
 	}))
 	if got.Delivered != 60 {
@@ -467,7 +468,7 @@ func TestQueueFull(t *testing.T) {
 	for range 5 {
 		w.send()
 	}
-	_, err := w.service.Send(context.Background(), notify.Request{
+	_, err := w.service.Send(context.Background(), actions.Request{
 		Client: "shop", KindID: "news", Audiences: []notify.Audience{{Type: notify.ToUser, ID: "u"}},
 		Content: notify.Content{Text: "x"},
 	})

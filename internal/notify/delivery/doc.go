@@ -23,7 +23,7 @@
 // It must not import a store, an HTTP API, mail, or the platform.
 //
 // Imports: base/background, base/clock, base/datadir, base/logging,
-// base/pattern, base/tracing, notify, notify/outbound, notify/template,
-// github.com/hashicorp/golang-lru/v2/simplelru,
+// base/pattern, base/tracing, notify, notify/actions, notify/outbound,
+// notify/template, github.com/hashicorp/golang-lru/v2/simplelru,
 // github.com/prometheus/client_golang/prometheus, golang.org/x/text/language.
 package delivery

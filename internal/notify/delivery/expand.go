@@ -7,6 +7,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 )
 
 const (
@@ -199,7 +200,7 @@ func (d *Delivery) chunk(ctx context.Context, e *expansion) (t turn) {
 			t = turn{of: e, err: err}
 		}
 	}()
-	reader := notify.Reader{
+	reader := actions.Reader{
 		Directory: d.o.Directory, Lists: d.o.Store, Page: d.o.Chunk, Lenient: true, Channels: s.Channels,
 		Skipped: func(a notify.Audience, err error) {
 			d.o.Log.Warn("audience does not exist, skipped", "send", d.o.IDs.Send(s.Number), "type", a.Type, "id", a.ID,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 )
 
 func TestExpansion(t *testing.T) {
@@ -66,7 +67,7 @@ func TestDirectoryAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{people: newPeople(1500), change: func(o *Options) { o.Log = nil }})
 	w.people.withoutEmails = true
-	async := func(r *notify.Request) { r.Async = true }
+	async := func(r *actions.Request) { r.Async = true }
 	large := w.send(to(notify.ToEveryone, ""), async)
 	small := w.send()
 	asked := make(chan string)
@@ -103,7 +104,7 @@ func TestAudienceGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{})
 	w.start()
-	send := w.send(func(r *notify.Request) {
+	send := w.send(func(r *actions.Request) {
 		r.KindID, r.Campaign = "", &notify.CampaignType{ID: "ct", SenderID: "s"}
 		r.Audiences = []notify.Audience{{Type: notify.ToSpace, ID: "gone"}, {Type: notify.ToSpace, ID: "3"}}
 	})
@@ -117,7 +118,7 @@ func TestAudienceGone(t *testing.T) {
 func TestFairness(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{people: newPeople(3000), change: func(o *Options) { o.Chunk, o.Batch = 200, 100 }})
-	async := func(r *notify.Request) { r.Async = true }
+	async := func(r *actions.Request) { r.Async = true }
 	large := w.send(to(notify.ToEveryone, ""), async)
 	space := w.send(to(notify.ToSpace, "150"), async)
 	var single atomic.Int64

@@ -14,6 +14,7 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 	"ingot/internal/notify/hook"
 	"ingot/internal/notify/outbound"
 )
@@ -110,7 +111,7 @@ func TestChatAndWebhook(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.start()
-		send := w.send(to(notify.ToEveryone, ""), func(r *notify.Request) { r.Data = json.RawMessage(`{"order":7}`) })
+		send := w.send(to(notify.ToEveryone, ""), func(r *actions.Request) { r.Data = json.RawMessage(`{"order":7}`) })
 		if got := w.finish(send); got != (notify.Counts{Total: 121, Delivered: 120, Unsubscribed: 1}) {
 			t.Errorf("counts are %+v", got)
 		}
@@ -148,18 +149,18 @@ func TestChatData(t *testing.T) {
 	}
 	w.start()
 	for i, tc := range []struct {
-		change func(r *notify.Request)
+		change func(r *actions.Request)
 		want   string
 	}{
-		{func(r *notify.Request) { r.Data = json.RawMessage(`{"shop":"ours","name":"n"}`) }, "*x*\nours n user-0000000"},
-		{func(r *notify.Request) {
+		{func(r *actions.Request) { r.Data = json.RawMessage(`{"shop":"ours","name":"n"}`) }, "*x*\nours n user-0000000"},
+		{func(r *actions.Request) {
 			r.Audiences = []notify.Audience{{Type: notify.ToList}}
 			r.Data = json.RawMessage(`{"shop":"ours"}`)
 			r.Members = each(1, func(int) notify.Member {
 				return notify.Member{UserID: "user-0000003", Data: json.RawMessage(`{"name":"own"}`)}
 			})
 		}, "*x*\nours own"},
-		{func(r *notify.Request) {
+		{func(r *actions.Request) {
 			r.Audiences = []notify.Audience{{Type: notify.ToList}}
 			r.Data = json.RawMessage(`{"shop":"ours","name":"all"}`)
 			r.Members = each(3, func(i int) notify.Member {
@@ -167,7 +168,7 @@ func TestChatData(t *testing.T) {
 			})
 		}, "*x*\nours all"},
 	} {
-		send := w.send(tc.change, func(r *notify.Request) { r.Template, r.Content = "t", notify.Content{} })
+		send := w.send(tc.change, func(r *actions.Request) { r.Template, r.Content = "t", notify.Content{} })
 		if c := w.finish(send); c.Delivered != c.Total {
 			t.Fatalf("counts are %+v", c)
 		}

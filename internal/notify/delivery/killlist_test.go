@@ -16,6 +16,7 @@ import (
 	"ingot/internal/base/seal"
 	"ingot/internal/base/testkit"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 	"ingot/internal/notify/notifydb"
 )
 
@@ -33,12 +34,12 @@ func (v victim) upload(ctx context.Context, store *notifydb.Store) error {
 	if err := store.Register(ctx, notify.Client{ID: "shop"}, kinds, false); err != nil {
 		return err
 	}
-	service := notify.New(notify.ServiceOptions{Store: store, Directory: newPeople(0), IDs: ids})
+	service := actions.New(actions.Options{Store: store, Directory: newPeople(0), IDs: ids})
 	failed := make(chan error)
 	for range 4 {
 		go func() {
 			for {
-				receipt, err := service.Send(ctx, notify.Request{
+				receipt, err := service.Send(ctx, actions.Request{
 					Client: "shop", KindID: "news", Content: notify.Content{Text: "text"}, Async: true,
 					Audiences: []notify.Audience{{Type: notify.ToList}},
 					Members: func(yield func(notify.Member, error) bool) {

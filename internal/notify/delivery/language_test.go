@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 )
 
 // localized stores a template in three languages.
@@ -36,13 +37,13 @@ func TestVariants(t *testing.T) {
 		people.order[3]: "not a language", people.order[4]: "de"}
 	w := newWorld(t, setup{people: people})
 	localized(t, w)
-	with := func(locale string) func(*notify.Request) {
-		return func(r *notify.Request) {
+	with := func(locale string) func(*actions.Request) {
+		return func(r *actions.Request) {
 			r.Template, r.Data, r.Locale, r.WithData = "t", json.RawMessage(`{"n":1234.5}`), locale, true
 			r.Content = notify.Content{}
 		}
 	}
-	toList := w.send(with("zh-TW"), func(r *notify.Request) {
+	toList := w.send(with("zh-TW"), func(r *actions.Request) {
 		r.Audiences = []notify.Audience{{Type: notify.ToList}}
 		r.Members = each(4, func(i int) notify.Member {
 			return []notify.Member{{UserID: people.order[4], Locale: "pt-BR"}, {UserID: people.order[0]},
@@ -87,7 +88,7 @@ func TestLanguagesWait(t *testing.T) {
 	w := newWorld(t, setup{people: people})
 	localized(t, w)
 	plain := w.send(to(notify.ToEveryone, ""))
-	send := w.send(to(notify.ToEveryone, ""), func(r *notify.Request) { r.Template = "t" })
+	send := w.send(to(notify.ToEveryone, ""), func(r *actions.Request) { r.Template = "t" })
 	people.set(errors.New("down"))
 	w.start()
 	if got := w.finish(plain); got.Delivered != 3 {

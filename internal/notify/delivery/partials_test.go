@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 )
 
 // A changed partial applies to sends accepted afterwards, and its variants to recipients of that language.
@@ -32,7 +33,7 @@ func TestPartials(t *testing.T) {
 	for _, text := range []string{"first", "second"} {
 		set(text)
 		before := len(w.post.all())
-		w.finish(w.send(to(notify.ToEveryone, ""), func(r *notify.Request) { r.Template = "t" }))
+		w.finish(w.send(to(notify.ToEveryone, ""), func(r *actions.Request) { r.Template = "t" }))
 		got := w.post.all()[before:]
 		if len(got) != 2 {
 			t.Fatalf("%d messages, want 2", len(got))

@@ -8,6 +8,7 @@ import (
 
 	"ingot/internal/base/testkit"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 )
 
 // A send waits for its time; those who are in the audience then get it.
@@ -16,7 +17,7 @@ func TestScheduled(t *testing.T) {
 	clock := testkit.NewClock(time.Now())
 	w := newWorld(t, setup{people: newPeople(3), now: clock.Now})
 	w.start()
-	at := func(r *notify.Request) { r.SendAt = clock.Now().Add(time.Hour) }
+	at := func(r *actions.Request) { r.SendAt = clock.Now().Add(time.Hour) }
 	everyone, user := w.send(to(notify.ToEveryone, ""), at), w.send(at)
 	if got := w.finish(w.send()); got.Delivered != 1 {
 		t.Errorf("a send at once: %+v", got)
@@ -45,8 +46,8 @@ func TestScheduledClockSet(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock(time.Now())
 	w := newWorld(t, setup{now: clock.Now})
-	first := w.send(func(r *notify.Request) { r.SendAt = clock.Now().Add(time.Hour) })
-	second := w.send(func(r *notify.Request) { r.SendAt = clock.Now().Add(3 * time.Hour) })
+	first := w.send(func(r *actions.Request) { r.SendAt = clock.Now().Add(time.Hour) })
+	second := w.send(func(r *actions.Request) { r.SendAt = clock.Now().Add(3 * time.Hour) })
 	w.start()
 	clock.Advance(2 * time.Hour)
 	w.Kick()
@@ -81,7 +82,7 @@ func TestExpired(t *testing.T) {
 	w := newWorld(t, setup{now: clock, change: func(o *Options) {
 		o.Now, o.Schedule = clock, Schedule{First: 10 * time.Hour, Longest: 10 * time.Hour, Attempts: 4}
 	}})
-	expires := func(r *notify.Request) { r.ExpiresAt = clock().Add(time.Hour) }
+	expires := func(r *actions.Request) { r.ExpiresAt = clock().Add(time.Hour) }
 	tried := make(chan struct{}, 10)
 	w.post.say = func(o notify.Outgoing) notify.Result {
 		tried <- struct{}{}

@@ -12,6 +12,7 @@ import (
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/testkit"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 	"ingot/internal/notify/inbox"
 )
 
@@ -105,7 +106,7 @@ func TestWorkflow(t *testing.T) {
 				w.options.Store = undecidedStore{w.store, decide}
 				w.renew()
 				w.start()
-				send := w.send(func(r *notify.Request) {
+				send := w.send(func(r *actions.Request) {
 					r.Data = json.RawMessage(tc.data)
 					if tc.kind != "" {
 						r.KindID = tc.kind
@@ -145,7 +146,7 @@ func TestWorkflowOfSend(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, _ := traveling(t, d, `{"steps":[{"channel":"inbox"},{"channel":"email","if":{"data":"vip","equals":true}}]}`, nil)
-		first := w.send(func(r *notify.Request) {
+		first := w.send(func(r *actions.Request) {
 			r.Audiences = nil
 			r.Members = func(yield func(notify.Member, error) bool) {
 				for i, data := range []string{`{"vip":true}`, `{"vip":false}`, ``} {
@@ -180,7 +181,7 @@ func TestWorkflowWaits(t *testing.T) {
 	w.options.Schedule = Schedule{First: time.Hour, Longest: time.Hour, Attempts: 3}
 	w.renew()
 	w.start()
-	send := w.send(func(r *notify.Request) { r.ExpiresAt = time.Now().Add(3 * time.Second) })
+	send := w.send(func(r *actions.Request) { r.ExpiresAt = time.Now().Add(3 * time.Second) })
 	w.store.until(t, "the inbox waits", func() bool {
 		return w.states(send) == "email retry, inbox retry" && w.message(send, 1).Reason == reasonWaits
 	})

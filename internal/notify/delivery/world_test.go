@@ -19,6 +19,7 @@ import (
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/fault"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 	"ingot/internal/notify/notifydb"
 )
 
@@ -282,8 +283,8 @@ type world struct {
 	people  *people
 	post    *post
 	ids     *notify.IDs
-	unsub   *notify.Unsubscriber
-	service *notify.Service
+	unsub   *actions.Unsubscriber
+	service *actions.Service
 	*Delivery
 	options Options
 }
@@ -312,7 +313,7 @@ func newWorld(t testing.TB, s setup) *world {
 	if w.people == nil {
 		w.people = newPeople(10)
 	}
-	if w.unsub, err = notify.NewUnsubscriber(bytes.Repeat([]byte{5}, 32)); err != nil {
+	if w.unsub, err = actions.NewUnsubscriber(bytes.Repeat([]byte{5}, 32)); err != nil {
 		t.Fatal(err)
 	}
 	err = w.store.Register(ctx, notify.Client{ID: "shop", Description: "The Shop", TemplateID: notify.DefaultTemplate},
@@ -345,7 +346,7 @@ func (w *world) renew() {
 	w.options.Extended = func(client string, n int) { w.service.Extended(client, n) }
 	w.Delivery = New(w.options)
 	d := w.Delivery
-	w.service = notify.New(notify.ServiceOptions{Store: w.store, Directory: w.people, IDs: w.ids, Kick: d.Kick})
+	w.service = actions.New(actions.Options{Store: w.store, Directory: w.people, IDs: w.ids, Kick: d.Kick})
 	w.t.Cleanup(d.Stop)
 }
 
@@ -356,14 +357,14 @@ func (w *world) start() {
 	}
 }
 
-func to(kind notify.AudienceType, id string) func(*notify.Request) {
-	return func(r *notify.Request) { r.Audiences = []notify.Audience{{Type: kind, ID: id}} }
+func to(kind notify.AudienceType, id string) func(*actions.Request) {
+	return func(r *actions.Request) { r.Audiences = []notify.Audience{{Type: kind, ID: id}} }
 }
 
 // send sends as the shop, which may do everything, and returns the number.
-func (w *world) send(changes ...func(*notify.Request)) int64 {
+func (w *world) send(changes ...func(*actions.Request)) int64 {
 	w.t.Helper()
-	r := notify.Request{
+	r := actions.Request{
 		Client: "shop", KindID: "news", MayCritical: true, RequestID: "r",
 		Audiences: []notify.Audience{{Type: notify.ToUser, ID: "user-0000000"}},
 		Content:   notify.Content{Subject: "Hello", Text: "the text"},

@@ -19,6 +19,7 @@ import (
 	"ingot/internal/base/tracing"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 )
 
 const (
@@ -84,7 +85,7 @@ func (f *handlers) createSend(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	request := notify.Request{
+	request := actions.Request{
 		Client: client(r), MayCritical: token.FromContext(r.Context()).HasAny(scopeCritical),
 		KindID: body.KindID, Template: body.TemplateID, Members: members,
 		Content: notify.Content{Subject: body.Subject, Text: body.Text, HTML: body.HTML, ReplyTo: body.ReplyTo},

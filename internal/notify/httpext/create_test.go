@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 	"ingot/internal/notify/apitest"
 )
 
@@ -235,7 +235,7 @@ func TestCreateSendLater(t *testing.T) {
 // A client has a bound on what it schedules, and others have theirs.
 func TestScheduleLimit(t *testing.T) {
 	t.Parallel()
-	w := apitest.Limited(t, notify.Limits{Scheduled: 3})
+	w := apitest.Limited(t, actions.Limits{Scheduled: 3})
 	for _, id := range []string{"shop", "other"} {
 		w.Expect(1, w.Client(id), "PUT", "/notifications", `{"source_name":"x","notifications":{"news":{"description":"n"}}}`, 204, "")
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 	"ingot/internal/notify/apitest"
 )
 
@@ -29,7 +29,7 @@ func FuzzCreateSend(f *testing.F) {
 		f.Add(seed, false)
 		f.Add(seed, true)
 	}
-	w := apitest.Limited(f, notify.Limits{Requests: -1, Burst: -1, Recipients: -1})
+	w := apitest.Limited(f, actions.Limits{Requests: -1, Burst: -1, Recipients: -1})
 	w.Directory.People(3)
 	c := w.Client("shop")
 	w.Expect(1, c, "PUT", "/notifications", `{"source_name":"Shop","notifications":{"news":{"description":"News"},

@@ -13,6 +13,7 @@ import (
 	"ingot/internal/base/token"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 	"ingot/internal/notify/inbox"
 )
 
@@ -28,8 +29,8 @@ const (
 // Options configure Register.
 type Options struct {
 	Store        notify.Store
-	Service      *notify.Service
-	Unsubscriber *notify.Unsubscriber
+	Service      *actions.Service
+	Unsubscriber *actions.Unsubscriber
 	// Kick tells the delivery that a message was queued again.
 	Kick func()
 	// KickRecurring tells what sends recurring sends that one has changed.

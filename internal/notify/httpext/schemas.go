@@ -6,6 +6,7 @@ import (
 
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 )
 
 // kindOf returns the kind of the caller's client that a path names.
@@ -34,7 +35,7 @@ func (f *handlers) setSchema(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeJSON(r, &schema); err != nil {
 		return err
 	}
-	if err := notify.CheckSchema(schema); err != nil {
+	if err := actions.CheckSchema(schema); err != nil {
 		return err
 	}
 	ref := kindOf(r)

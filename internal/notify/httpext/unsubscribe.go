@@ -12,6 +12,7 @@ import (
 	"ingot/internal/base/look"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 )
 
 //go:embed pages
@@ -88,7 +89,7 @@ type pageKind struct {
 // every link.
 func (f *handlers) unsubscribePage(w http.ResponseWriter, r *http.Request) error {
 	h, err := f.open(r.Context(), web.Param(r, "token"))
-	if errors.Is(err, notify.ErrToken) {
+	if errors.Is(err, actions.ErrToken) {
 		return invalidLink(w)
 	}
 	if err != nil {
@@ -144,7 +145,7 @@ const maxForm = 64 << 10
 // 8058), or the page's form.
 func (f *handlers) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 	h, err := f.open(r.Context(), web.Param(r, "token"))
-	if errors.Is(err, notify.ErrToken) {
+	if errors.Is(err, actions.ErrToken) {
 		return invalidLink(w)
 	}
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 	"ingot/internal/notify/apitest"
 )
 
@@ -97,7 +98,7 @@ func TestEverythingStoredIsBounded(t *testing.T) {
 		for name, body := range cases {
 			t.Run(fmt.Sprintf("%d %s", version, name), func(t *testing.T) {
 				t.Parallel()
-				w := apitest.Bounded(t, notify.Limits{}, notify.Bounds{Sends: most, Definitions: most})
+				w := apitest.Bounded(t, actions.Limits{}, notify.Bounds{Sends: most, Definitions: most})
 				c := w.Client("shop")
 				method, path, _ := strings.Cut(name, " ")
 				fill := strings.NewReplacer(append([]string{"$", long, "{name}", "n"}, parents(t, w, c, version)...)...)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 	"ingot/internal/notify/apitest"
 )
 
@@ -62,7 +63,7 @@ func TestWorkflows(t *testing.T) {
 // A client has a bound on messages that its workflows delay, however it sends, and others have theirs.
 func TestDelayedLimit(t *testing.T) {
 	t.Parallel()
-	w := apitest.Limited(t, notify.Limits{Delayed: 3})
+	w := apitest.Limited(t, actions.Limits{Delayed: 3})
 	for _, id := range []string{"shop", "other"} {
 		w.Expect(1, w.Client(id), "PUT", "/notifications", `{"source_name":"x","notifications":{"news":{"description":"n"},`+
 			`"plain":{"description":"p"}}}`, 204, "")

@@ -13,6 +13,7 @@ import (
 	"ingot/internal/base/token"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 )
 
 // The scopes of this API.
@@ -32,7 +33,7 @@ const (
 // Options configure Register.
 type Options struct {
 	Store   notify.Store
-	Service *notify.Service
+	Service *actions.Service
 	// CORSOrigin is the origin from which browsers may read preferences; empty
 	// means "*".
 	CORSOrigin string
@@ -117,7 +118,7 @@ func decode(w http.ResponseWriter, r *http.Request, v any) ([]byte, error) {
 	if strings.TrimSpace(string(raw)) == "null" {
 		return nil, errParse
 	}
-	web.WarnUnknown(w, notify.WarningsHeader, raw, v)
+	web.WarnUnknown(w, actions.WarningsHeader, raw, v)
 	return raw, parse(raw, v)
 }
 
@@ -131,7 +132,7 @@ func members(w http.ResponseWriter, r *http.Request, shape any) (map[string]json
 	if err != nil {
 		return nil, err
 	}
-	web.WarnUnknown(w, notify.WarningsHeader, raw, shape)
+	web.WarnUnknown(w, actions.WarningsHeader, raw, shape)
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &object); err != nil || object == nil {
 		return nil, fault.Wrap(err, errParse.Code, "%s", errParse.Message)

@@ -13,6 +13,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 )
 
 // corsHeaders allow pages of one origin to read the responses, including
@@ -23,7 +24,7 @@ func corsHeaders(origin string) map[string]string {
 		"Access-Control-Allow-Methods": "GET, PATCH",
 		"Access-Control-Allow-Headers": "Accept, Authorization, Content-Type",
 		// Pages can read few headers without it.
-		"Access-Control-Expose-Headers": notify.WarningsHeader,
+		"Access-Control-Expose-Headers": actions.WarningsHeader,
 	}
 	if origin != "*" {
 		headers["Vary"] = "Origin"
@@ -133,7 +134,7 @@ func readPreferences(w http.ResponseWriter, r *http.Request) (notify.PreferenceC
 	if err != nil {
 		return change, err
 	}
-	web.WarnUnknown(w, notify.WarningsHeader, raw, preferencesBody{})
+	web.WarnUnknown(w, actions.WarningsHeader, raw, preferencesBody{})
 	unreadable := func(err error) error { return fault.Wrap(err, fault.Unprocessable, "%s", parserWords(err)) }
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &object); err != nil {

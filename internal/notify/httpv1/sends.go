@@ -14,6 +14,7 @@ import (
 	"ingot/internal/base/tracing"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 )
 
 // sendBody is the body of every send. Unknown fields are ignored with a warning,
@@ -84,7 +85,7 @@ func (f *handlers) send(to notify.AudienceType) web.Handler {
 		var body sendBody
 		if len(bytes.TrimSpace(raw)) > 0 && !onlyKnown(raw, &body) {
 			body = sendBody{}
-			web.WarnUnknown(w, notify.WarningsHeader, raw, body)
+			web.WarnUnknown(w, actions.WarningsHeader, raw, body)
 			if err := parse(raw, &body); err != nil {
 				return err
 			}
@@ -99,7 +100,7 @@ func (f *handlers) send(to notify.AudienceType) web.Handler {
 		case notify.ToOrg:
 			audience.Role = body.Role
 		}
-		request := notify.Request{
+		request := actions.Request{
 			Client:         clientID,
 			MayCritical:    caller(r).HasAny(scopeCritical),
 			KindID:         body.KindID,
@@ -111,7 +112,7 @@ func (f *handlers) send(to notify.AudienceType) web.Handler {
 			Async:          prefersAsync(r),
 		}
 		if request.IdempotencyKey != "" {
-			request.Hash = notify.RequestHash(r.Method, r.URL.Path, raw)
+			request.Hash = actions.RequestHash(r.Method, r.URL.Path, raw)
 		}
 		receipt, err := f.Service.Send(r.Context(), request)
 		for name, value := range f.Service.RateLimit(clientID).Headers() {
@@ -158,7 +159,7 @@ func prefersAsync(r *http.Request) bool {
 
 // accepted responds before the audience is read: the send can be followed at
 // its own URL.
-func (f *handlers) accepted(w http.ResponseWriter, receipt notify.Receipt) error {
+func (f *handlers) accepted(w http.ResponseWriter, receipt actions.Receipt) error {
 	id := f.Service.IDs().Send(receipt.Send.Number)
 	h := w.Header()
 	h.Set("Location", "/sends/"+id)

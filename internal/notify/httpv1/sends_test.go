@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 	"ingot/internal/notify/apitest"
 )
 
@@ -187,7 +188,7 @@ func TestAsyncSend(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	w := apitest.Limited(t, notify.Limits{Requests: 0.001, Burst: 2, Queue: 1})
+	w := apitest.Limited(t, actions.Limits{Requests: 0.001, Burst: 2, Queue: 1})
 	c := w.Client("shop")
 	w.Expect(1, c, "PUT", "/notifications", goodRegistration, 204, "")
 	w.Expect(1, c, "POST", "/users/u", `{"kind_id":"news","text":"t"}`, 200, "")

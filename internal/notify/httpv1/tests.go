@@ -7,6 +7,7 @@ import (
 	"ingot/internal/base/tracing"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 )
 
 // testContent is the content of a test; the caller may give another one.
@@ -38,7 +39,7 @@ func (f *handlers) testTemplate(w http.ResponseWriter, r *http.Request) error {
 	if email == "" {
 		return fault.New(fault.Unprocessable, "You have no email address, so no test can be sent to you.")
 	}
-	return f.test(w, r, notify.Request{Client: clientID, Template: t.ID,
+	return f.test(w, r, actions.Request{Client: clientID, Template: t.ID,
 		Audiences: []notify.Audience{{Type: notify.ToEmail, ID: email}}})
 }
 
@@ -53,14 +54,14 @@ func (f *handlers) testKind(w http.ResponseWriter, r *http.Request) error {
 	if _, err := f.Store.Kind(r.Context(), ref); err != nil {
 		return missingKind(err, ref)
 	}
-	return f.test(w, r, notify.Request{
+	return f.test(w, r, actions.Request{
 		Client: ref.ClientID, KindID: ref.KindID, MayCritical: caller(r).HasAny(scopeCritical),
 		Audiences: []notify.Audience{{Type: notify.ToUser, ID: user}},
 	})
 }
 
 // test sends a request with the content of the body, or of a sample.
-func (f *handlers) test(w http.ResponseWriter, r *http.Request, request notify.Request) error {
+func (f *handlers) test(w http.ResponseWriter, r *http.Request, request actions.Request) error {
 	raw, err := readBody(r)
 	if err != nil {
 		return err
@@ -71,7 +72,7 @@ func (f *handlers) test(w http.ResponseWriter, r *http.Request, request notify.R
 		HTML    string `json:"html"`
 	}
 	if len(raw) > 0 {
-		web.WarnUnknown(w, notify.WarningsHeader, raw, body)
+		web.WarnUnknown(w, actions.WarningsHeader, raw, body)
 		if err := parse(raw, &body); err != nil {
 			return err
 		}

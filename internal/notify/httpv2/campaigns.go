@@ -14,6 +14,7 @@ import (
 	"ingot/internal/base/tracing"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 )
 
 type audienceKey struct {
@@ -104,11 +105,11 @@ func (f *handlers) createCampaign(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	receipt, err := f.Service.Send(r.Context(), notify.Request{
+	receipt, err := f.Service.Send(r.Context(), actions.Request{
 		Client: sender.ClientID, MayCritical: mayCritical(r), Campaign: &t, Template: look.ID, Audiences: to,
 		Content:   notify.Content{Subject: body.Subject, Text: body.Text, HTML: body.HTML, ReplyTo: body.ReplyTo},
 		RequestID: r.Header.Get(web.RequestIDHeader), Trace: tracing.Traceparent(r.Context()),
-		IdempotencyKey: r.Header.Get("Idempotency-Key"), Hash: notify.RequestHash(r.Method, r.URL.Path, raw),
+		IdempotencyKey: r.Header.Get("Idempotency-Key"), Hash: actions.RequestHash(r.Method, r.URL.Path, raw),
 		Async: true,
 	})
 	for name, value := range f.Service.RateLimit(sender.ClientID).Headers() {

@@ -8,5 +8,5 @@
 // It must not import a store, delivery, mail or the other HTTP APIs.
 //
 // Imports: base/fault, base/token, base/tracing, base/web, notify,
-// notify/template, github.com/google/uuid.
+// notify/actions, notify/template, github.com/google/uuid.
 package httpv2

@@ -12,6 +12,7 @@ import (
 	"ingot/internal/base/token"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 // Options configure Register.
 type Options struct {
 	Store     notify.Store
-	Service   *notify.Service
+	Service   *actions.Service
 	Directory notify.Directory
 	Log       *slog.Logger
 }
@@ -152,7 +153,7 @@ func read(w http.ResponseWriter, r *http.Request, v any, complaint string) ([]by
 	if err != nil {
 		return nil, err
 	}
-	web.WarnUnknown(w, notify.WarningsHeader, raw, v, "id", "_links")
+	web.WarnUnknown(w, actions.WarningsHeader, raw, v, "id", "_links")
 	if err := json.Unmarshal(raw, v); err != nil {
 		return nil, fault.Wrap(err, fault.MessageParse, "%s", complaint)
 	}

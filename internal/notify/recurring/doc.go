@@ -4,5 +4,5 @@
 // recurring send on in one transaction, so there is one send for each
 // occurrence, however many servers try it and whenever they are killed.
 //
-// Imports: base/background, base/fault, notify, notify/cron.
+// Imports: base/background, base/fault, notify, notify/actions, notify/cron.
 package recurring

@@ -17,6 +17,7 @@ import (
 	"ingot/internal/base/seal"
 	"ingot/internal/base/testkit"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 	"ingot/internal/notify/apitest"
 	"ingot/internal/notify/notifydb"
 	"ingot/internal/notify/recurring"
@@ -50,9 +51,9 @@ func (v victim) open(ctx context.Context) (*db.DB, *notifydb.Store, error) {
 
 // runner sends what is due, and prints a line for each.
 func (v victim) runner(store *notifydb.Store, out io.Writer) *recurring.Runner {
-	service := notify.New(notify.ServiceOptions{Store: store, Directory: &apitest.Directory{}})
+	service := actions.New(actions.Options{Store: store, Directory: &apitest.Directory{}})
 	return recurring.New(recurring.Options{Store: store, Now: v.now, Poll: 10 * time.Millisecond, Lease: 20 * time.Minute,
-		Send: func(ctx context.Context, r notify.Request) (notify.Receipt, error) {
+		Send: func(ctx context.Context, r actions.Request) (actions.Receipt, error) {
 			receipt, err := service.Send(ctx, r)
 			if err == nil {
 				fmt.Fprintln(out, r.Occurrence.Name)

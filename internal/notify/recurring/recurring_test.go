@@ -14,6 +14,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/testkit"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 	"ingot/internal/notify/apitest"
 	"ingot/internal/notify/notifydb"
 	"ingot/internal/notify/recurring"
@@ -64,9 +65,9 @@ func at(t *testing.T, text string) time.Time {
 // start starts a runner; the returned function stops it.
 func (w *world) start() (*recurring.Runner, func()) {
 	w.t.Helper()
-	service := notify.New(notify.ServiceOptions{Store: w.store, Directory: &apitest.Directory{}})
+	service := actions.New(actions.Options{Store: w.store, Directory: &apitest.Directory{}})
 	r := recurring.New(recurring.Options{Store: w.store, Now: w.clock.Now, Poll: time.Hour, Again: time.Minute,
-		Send: func(ctx context.Context, r notify.Request) (receipt notify.Receipt, err error) {
+		Send: func(ctx context.Context, r actions.Request) (receipt actions.Receipt, err error) {
 			select {
 			case err = <-w.refuse:
 			default:

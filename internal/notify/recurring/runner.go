@@ -10,13 +10,14 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/fault"
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 )
 
 // Options configure a Runner.
 type Options struct {
 	Store notify.Store
-	// Send accepts the send of an occurrence: notify.Service.Send.
-	Send func(ctx context.Context, r notify.Request) (notify.Receipt, error)
+	// Send accepts the send of an occurrence: actions.Service.Send.
+	Send func(ctx context.Context, r actions.Request) (actions.Receipt, error)
 	// Poll is how often to look without being notified: by default every second if the store is shared, otherwise
 	// every 15 s. Lease is how long other servers leave an occurrence to one that disappeared (1 min), Again when one
 	// is tried again that could not be sent for reasons that pass (30 s).
@@ -144,7 +145,7 @@ func (r *Runner) send(ctx context.Context, one *notify.Recurring) error {
 	if o.Next = plan.Next(later(one.Next, now)); one.Count > 0 && one.Runs+1 >= one.Count {
 		o.Next = time.Time{}
 	}
-	request := one.Request(now)
+	request := actions.OccurrenceRequest(one, now)
 	request.Occurrence = &o
 	_, err = r.o.Send(ctx, request)
 	switch {

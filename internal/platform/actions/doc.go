@@ -11,5 +11,6 @@
 // implementations of the store and the engine.
 //
 // Imports: base/db, base/fault, base/safedial, base/suggest, base/tracing,
-// platform, platform/instance/initproto, github.com/google/uuid.
+// platform, platform/actions/metering, platform/instance/initproto,
+// github.com/google/uuid.
 package actions

@@ -6,6 +6,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/tracing"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions/metering"
 )
 
 // Platform holds what the actions need besides the transaction.
@@ -98,7 +99,7 @@ func (p *Platform) EnsureDefaults(tx platform.Tx, domain string) error {
 			return err
 		}
 	}
-	for _, more := range []func(platform.Tx) error{ensureSecurityGroups, p.EnsureSharedSegment, p.EnsureUsage} {
+	for _, more := range []func(platform.Tx) error{ensureSecurityGroups, p.EnsureSharedSegment, metering.Ensure} {
 		if err := more(tx); err != nil {
 			return err
 		}

@@ -245,7 +245,7 @@ type Usage struct {
 // "organization_guid", or empty for the whole platform.
 func Running(tx platform.Tx, field, guid string) (u Usage, err error) {
 	q := below(field, guid)
-	apps, _, err := tx.Apps().List(withoutSecrets(q.And(platform.In("state", string(platform.AppStarted)))))
+	apps, _, err := tx.Apps().List(platform.WithoutSecrets(q.And(platform.In("state", string(platform.AppStarted)))))
 	if err != nil {
 		return u, err
 	}
@@ -261,7 +261,7 @@ func Running(tx platform.Tx, field, guid string) (u Usage, err error) {
 		u.Instances += p.Instances
 		u.take(p.Instances, p.MemoryMB, p.LogRate)
 	}
-	tasks, _, err := tx.Tasks().List(withoutSecrets(q.And(platform.ActiveTasks())))
+	tasks, _, err := tx.Tasks().List(platform.WithoutSecrets(q.And(platform.ActiveTasks())))
 	for _, t := range tasks {
 		u.Tasks++
 		u.take(1, t.MemoryMB, t.LogRate)
@@ -314,9 +314,4 @@ func below(field, guid string) platform.Query {
 		return platform.Query{}
 	}
 	return platform.Where(field, guid)
-}
-
-func withoutSecrets(q platform.Query) platform.Query {
-	q.WithoutSecrets = true
-	return q
 }

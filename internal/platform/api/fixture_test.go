@@ -31,6 +31,7 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/actions/metering"
 	"ingot/internal/platform/api"
 	"ingot/internal/platform/api/apps"
 	"ingot/internal/platform/api/builds"
@@ -127,7 +128,7 @@ func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *
 	t.Helper()
 	d := dbtest.Migrated(t, dialect, platformdb.Migrations)
 	stored := platformdb.New(d)
-	stored.Watch(actions.Meter)
+	stored.Watch(metering.Meter)
 	f := &fixture{t: t, store: stored, users: map[string]orgs.DirectoryUser{}, tokens: map[string]string{},
 		signals: &signals{}, blobs: &blobs{packages: map[string][]byte{}}}
 	stored.Notify(f.signals)

@@ -11,7 +11,7 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/platform"
-	"ingot/internal/platform/actions"
+	"ingot/internal/platform/actions/metering"
 	"ingot/internal/platform/services/brokertest"
 )
 
@@ -163,15 +163,14 @@ func TestUsageReseed(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	// Old events go, but not the last one of what still runs.
-	p := actions.New()
 	w.play([]step{
 		{as: "dev", do: "POST /v3/processes/$app/actions/scale", body: `{"instances":1}`, want: 202},
 		{as: "dev", do: "POST /v3/apps/$app/tasks", body: `{"name":"job","command":"x","memory_in_mb":16}`, want: 202,
 			save: "task"},
 	})
 	w.setTask(w.vars["task"], func(t *platform.Task) { t.State = platform.TaskFailed })
-	p.Now = func() time.Time { return time.Now().Add(32 * 24 * time.Hour) }
-	if err := w.store.Update(t.Context(), p.PurgeUsage); err != nil {
+	later := time.Now().Add(32 * 24 * time.Hour)
+	if err := w.store.Update(t.Context(), func(tx platform.Tx) error { return metering.Purge(tx, later) }); err != nil {
 		t.Fatal(err)
 	}
 	got, _ = w.usage("")
@@ -179,7 +178,7 @@ func TestUsageReseed(t *testing.T) {
 		t.Errorf("after the purge: got %q, want %q", got, want)
 	}
 	for range 2 { // a second start adds nothing
-		if err := w.store.Update(t.Context(), p.EnsureUsage); err != nil {
+		if err := w.store.Update(t.Context(), metering.Ensure); err != nil {
 			t.Fatal(err)
 		}
 	}

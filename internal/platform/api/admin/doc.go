@@ -2,6 +2,6 @@
 //
 // It must not import the store.
 //
-// Imports: base/fault, base/web, platform, platform/api/listing,
-// platform/api/rest, platform/services.
+// Imports: base/fault, base/web, platform, platform/actions/metering,
+// platform/api/listing, platform/api/rest, platform/services.
 package admin

@@ -6,6 +6,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions/metering"
 	"ingot/internal/platform/api/listing"
 	"ingot/internal/platform/api/rest"
 )
@@ -30,13 +31,13 @@ func (a *API) usageEventRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/app_usage_events/{guid}", rest.Read,
 		appUsageEvents.GetterBy(a.Server, globally(appUsageEvents)))
 	g.Handle(http.MethodPost, "/v3/app_usage_events/actions/destructively_purge_all_and_reseed", rest.Admin,
-		a.reseed(a.Platform.ReseedAppUsage))
+		a.reseed(metering.ReseedApps))
 	g.Handle(http.MethodGet, "/v3/service_usage_events", rest.Read,
 		serviceUsageEvents.ListerWhere(a.Server, afterEvent(serviceUsageEvents, "service")))
 	g.Handle(http.MethodGet, "/v3/service_usage_events/{guid}", rest.Read,
 		serviceUsageEvents.GetterBy(a.Server, globally(serviceUsageEvents)))
 	g.Handle(http.MethodPost, "/v3/service_usage_events/actions/destructively_purge_all_and_reseed", rest.Admin,
-		a.reseed(a.Platform.ReseedServiceUsage))
+		a.reseed(metering.ReseedServices))
 }
 
 // afterEvent selects the events after that of after_guid. Only callers who may read

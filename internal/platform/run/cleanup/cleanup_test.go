@@ -11,6 +11,7 @@ import (
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/actions/metering"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/logs/logfiles"
 	"ingot/internal/platform/platformdb"
@@ -50,7 +51,7 @@ func TestSweep(t *testing.T) {
 	store := platformdb.New(d)
 	cleaner := cleanup.New(cleanup.Config{
 		Store: store, Blobs: blobs, Logs: lines, Engine: k, Rows: store, PurgeTasks: actions.New().PurgeTasks,
-		PurgeUsage: actions.New().PurgeUsage, Log: slog.New(slog.DiscardHandler),
+		PurgeUsage: func(tx platform.Tx) error { return metering.Purge(tx, time.Now()) }, Log: slog.New(slog.DiscardHandler),
 		Builds: staging.New(staging.Config{Scratch: t.TempDir(), Blobs: blobs}),
 		// Files were written a moment ago: let that moment be long past.
 		Now: func() time.Time { return time.Now().Add(time.Minute) },

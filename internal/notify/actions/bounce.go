@@ -1,10 +1,12 @@
-package notify
+package actions
 
 import (
 	"context"
 	"errors"
 	"strings"
 	"time"
+
+	"ingot/internal/notify"
 )
 
 // Bounce is a report that a message was not delivered after the next hop had
@@ -27,13 +29,13 @@ func (s *Service) Bounced(ctx context.Context, b Bounce) error {
 		return nil
 	}
 	m, _, err := s.o.Store.Message(ctx, number)
-	if errors.Is(err, ErrNotFound) || err == nil && !strings.EqualFold(m.Email, b.Recipient) {
+	if errors.Is(err, notify.ErrNotFound) || err == nil && !strings.EqualFold(m.Email, b.Recipient) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return s.o.Store.Suppress(ctx, Suppression{
+	return s.o.Store.Suppress(ctx, notify.Suppression{
 		Email: b.Recipient, Reason: strings.TrimSpace(b.Status + " " + b.Diagnostic), Source: "bounce", Created: time.Now(),
 	})
 }

@@ -1,10 +1,12 @@
-package notify
+package actions
 
 import (
 	"context"
 	"fmt"
 	"sync"
 	"time"
+
+	"ingot/internal/notify"
 )
 
 // broadcast wakes all goroutines that wait for a send to be extended. The zero
@@ -48,7 +50,7 @@ func (s *Service) Extended(client string, recipients int) {
 
 // Messages calls each for the messages of a send in order. While the send is
 // being expanded, it waits for the rest, unless ctx is done.
-func (s *Service) Messages(ctx context.Context, send int64, each func(Message) error) error {
+func (s *Service) Messages(ctx context.Context, send int64, each func(notify.Message) error) error {
 	after := int64(-1)
 	for {
 		// This order ensures that no event is missed.
@@ -75,7 +77,7 @@ func (s *Service) Messages(ctx context.Context, send int64, each func(Message) e
 	}
 }
 
-func (s *Service) pages(ctx context.Context, send, after int64, each func(Message) error) (int64, error) {
+func (s *Service) pages(ctx context.Context, send, after int64, each func(notify.Message) error) (int64, error) {
 	for {
 		page, err := s.o.Store.MessagesOf(ctx, send, after, messagesPage)
 		if err != nil {

@@ -1,4 +1,4 @@
-package actions
+package metering
 
 import (
 	"ingot/internal/base/fault"
@@ -67,7 +67,7 @@ func (r notingRepo[T, P]) note(guid string) error {
 	if _, known := r.noted.before[guid]; known {
 		return nil
 	}
-	before, err := r.First(withoutSecrets(platform.Where("guid", guid)))
+	before, err := r.First(platform.WithoutSecrets(platform.Where("guid", guid)))
 	if err == nil {
 		r.noted.add(guid, before)
 	}
@@ -97,7 +97,7 @@ func (r notingRepo[T, P]) DeleteAll(q platform.Query) (int, error) {
 
 func (r notingRepo[T, P]) gone(q platform.Query) error {
 	q.Order, q.Desc, q.Page, q.PerPage = "", false, 0, 0
-	rows, _, err := r.List(withoutSecrets(q))
+	rows, _, err := r.List(platform.WithoutSecrets(q))
 	for i := 0; i < len(rows) && err == nil; i++ {
 		if err = r.note(P(rows[i]).Base().GUID); err == nil && r.deleting != nil {
 			err = r.deleting(rows[i])
@@ -178,7 +178,7 @@ func (m *metered) keepPlace(appGUID string) error {
 }
 
 func placeOf(tx platform.Tx, appGUID string) (appPlace, error) {
-	app, err := tx.Apps().First(withoutSecrets(platform.Where("guid", appGUID)))
+	app, err := tx.Apps().First(platform.WithoutSecrets(platform.Where("guid", appGUID)))
 	if err != nil {
 		return appPlace{}, err
 	}

@@ -1,9 +1,13 @@
-package notify
+package actions
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"iter"
 	"time"
+
+	"ingot/internal/notify"
 )
 
 // Request is a send request from an HTTP API, with a valid format.
@@ -15,13 +19,13 @@ type Request struct {
 	// KindID is empty only for mail to an address, and for v2, which fills
 	// Campaign.
 	KindID    string
-	Campaign  *CampaignType
+	Campaign  *notify.CampaignType
 	Template  string
-	Audiences []Audience
+	Audiences []notify.Audience
 	// Members are recipients with their data, instead of Audiences. They are read once; an
 	// error ends the request, and nothing is sent.
-	Members iter.Seq2[Member, error]
-	Content Content
+	Members iter.Seq2[notify.Member, error]
+	Content notify.Content
 	// WithData lets the schema of the kind decide about Data, also about none.
 	WithData  bool
 	Data      json.RawMessage // a JSON object for templates
@@ -38,17 +42,33 @@ type Request struct {
 	// ExpiresAt is when what is not delivered is given up; zero means never.
 	ExpiresAt time.Time
 	// Occurrence is set for those of recurring sends.
-	Occurrence *Occurrence
+	Occurrence *notify.Occurrence
 	// Async requests a response (202) before a large audience is read.
 	Async bool
 }
 
 // Receipt is the result of a Request.
 type Receipt struct {
-	Send Send
+	Send notify.Send
 	// Replayed reports that this is the result of an earlier request with the
 	// same idempotency key.
 	Replayed bool
 	// Members is the number of Request.Members, without Duplicates.
 	Members, Duplicates int
+}
+
+// WarningsHeader is the header of responses that names what had no effect in a
+// request, such as fields with unknown names. Its values are percent-encoded like
+// those of X-Cf-Warnings.
+const WarningsHeader = "X-Notifications-Warnings"
+
+// RequestHash identifies a request, to detect the reuse of an idempotency key.
+// Each part is hashed separately, so that different requests cannot collide.
+func RequestHash(method, path string, body []byte) string {
+	h := sha256.New()
+	for _, part := range [][]byte{[]byte(method), []byte(path), body} {
+		sum := sha256.Sum256(part)
+		h.Write(sum[:])
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }

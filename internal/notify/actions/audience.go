@@ -1,23 +1,24 @@
-package notify
+package actions
 
 import (
 	"context"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/notify"
 )
 
 // Count returns an audience with its names, and how many recipients it has. It
 // stops after about most of them; more reports that there are others.
 // Subscriptions are not considered: they depend on the kind.
-func (s *Service) Count(ctx context.Context, a Audience, most int) (resolved Audience, recipients int, more bool,
-	err error) {
+func (s *Service) Count(ctx context.Context, a notify.Audience, most int) (resolved notify.Audience, recipients int,
+	more bool, err error) {
 	switch a.Type {
-	case ToEmail:
-		if !UsableAddress(a.ID) {
+	case notify.ToEmail:
+		if !notify.UsableAddress(a.ID) {
 			return a, 0, false, fault.New(fault.Unprocessable, "%q is not a valid email address", a.ID)
 		}
 		return a, 1, false, nil
-	case ToUser:
+	case notify.ToUser:
 		if _, err := s.AddressOf(ctx, a.ID); err != nil {
 			return a, 0, false, err
 		}
@@ -26,7 +27,8 @@ func (s *Service) Count(ctx context.Context, a Audience, most int) (resolved Aud
 	if a, err = s.o.Directory.Resolve(ctx, a); err != nil {
 		return a, 0, false, err
 	}
-	members, _, done, err := Reader{Directory: s.o.Directory, Page: atOnce}.Read(ctx, []Audience{a}, Cursor{}, most)
+	reader := Reader{Directory: s.o.Directory, Page: atOnce}
+	members, _, done, err := reader.Read(ctx, []notify.Audience{a}, notify.Cursor{}, most)
 	return a, len(members), !done, err
 }
 

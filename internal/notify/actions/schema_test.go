@@ -1,4 +1,4 @@
-package notify
+package actions
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ingot/internal/base/schema"
+	"ingot/internal/notify"
 )
 
 // Checking much data with a large schema ends early.
@@ -17,8 +18,8 @@ func TestCheckingIsLimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &dataCheck{kind: "k", schema: compiled, parts: maxSchemaParts, left: maxChecking}
-	large := Member{UserID: "u", Data: json.RawMessage(`{"a":"` + strings.Repeat("x", maxMemberData-10) + `"}`)}
-	for i := range MaxList {
+	large := notify.Member{UserID: "u", Data: json.RawMessage(`{"a":"` + strings.Repeat("x", notify.MaxMemberData-10) + `"}`)}
+	for i := range notify.MaxList {
 		if err := c.member(i+1, large); err != nil {
 			if !strings.Contains(err.Error(), "too many for this much data") {
 				t.Fatal(err)
@@ -26,5 +27,5 @@ func TestCheckingIsLimited(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("%d recipients with large data were checked", MaxList)
+	t.Errorf("%d recipients with large data were checked", notify.MaxList)
 }

@@ -1,4 +1,4 @@
-package notify
+package actions
 
 import (
 	"context"
@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/text/language"
-
 	"ingot/internal/base/fault"
+	"ingot/internal/notify"
 )
 
 // listsAtOnce limits the lists that a client sends at the same time: each takes memory until all
@@ -45,7 +44,8 @@ func (u *uploads) begin(client string) (end func(), ok bool) {
 
 // sendList stores the members of a request, then accepts it. Without a send, the list is
 // deleted again.
-func (s *Service) sendList(ctx context.Context, r Request, n NewSend, now time.Time) (receipt Receipt, err error) {
+func (s *Service) sendList(ctx context.Context, r Request, n notify.NewSend, now time.Time) (receipt Receipt,
+	err error) {
 	end, ok := s.uploads.begin(r.Client)
 	if !ok {
 		return Receipt{}, fault.New(fault.RateLimited,
@@ -67,7 +67,7 @@ func (s *Service) sendList(ctx context.Context, r Request, n NewSend, now time.T
 			s.o.Log.WarnContext(ctx, "the recipients of a refused send were not deleted, which happens later", "error", err)
 		}
 	}()
-	check, err := s.dataCheck(ctx, KindRef{r.Client, r.KindID}, r.Data)
+	check, err := s.dataCheck(ctx, notify.KindRef{ClientID: r.Client, KindID: r.KindID}, r.Data)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -81,7 +81,7 @@ func (s *Service) sendList(ctx context.Context, r Request, n NewSend, now time.T
 	if r.MembersHash != nil {
 		r.Hash = r.MembersHash()
 	}
-	n.Audiences = []Audience{{Type: ToList, ID: id}}
+	n.Audiences = []notify.Audience{{Type: notify.ToList, ID: id}}
 	n.Planned = added
 	receipt, err = s.accept(ctx, r, n, now)
 	used = err == nil && !receipt.Replayed
@@ -93,7 +93,7 @@ func (s *Service) sendList(ctx context.Context, r Request, n NewSend, now time.T
 // out: no one gets a message twice.
 func (s *Service) storeList(ctx context.Context, id string, r Request, check *dataCheck) (added, duplicates int,
 	err error) {
-	block := make([]Member, 0, ListBlock)
+	block := make([]notify.Member, 0, notify.ListBlock)
 	seen := map[string]bool{}
 	store := func() error {
 		if len(block) == 0 {
@@ -125,13 +125,14 @@ func (s *Service) storeList(ctx context.Context, id string, r Request, check *da
 			duplicates++
 			continue
 		}
-		if added == MaxList {
+		if added == notify.MaxList {
 			return 0, 0, fault.Invalid(fmt.Sprintf(
-				"the request has more than the %d recipients allowed: send it in several requests; nothing was sent", MaxList))
+				"the request has more than the %d recipients allowed: send it in several requests; nothing was sent",
+				notify.MaxList))
 		}
 		seen[key] = true
 		block = append(block, m)
-		if added++; len(block) == ListBlock {
+		if added++; len(block) == notify.ListBlock {
 			if err := store(); err != nil {
 				return 0, 0, err
 			}
@@ -141,34 +142,22 @@ func (s *Service) storeList(ctx context.Context, id string, r Request, check *da
 }
 
 // checkMember returns what is wrong with a recipient, or "".
-func checkMember(m Member) string {
+func checkMember(m notify.Member) string {
 	switch {
 	case (m.UserID == "") == (m.Email == ""):
 		return `needs either "user" or "email"`
 	case len(m.UserID) > maxAudienceID:
 		return fmt.Sprintf("has a user of %d bytes, at most %d are allowed", len(m.UserID), maxAudienceID)
-	case m.Email != "" && !UsableAddress(m.Email):
+	case m.Email != "" && !notify.UsableAddress(m.Email):
 		return fmt.Sprintf("has the email %q, which is not a valid address", m.Email)
-	case clean(Recipient{UserID: m.UserID}).UserID != m.UserID:
+	case clean(notify.Recipient{UserID: m.UserID}).UserID != m.UserID:
 		return "has a user with characters that cannot be stored"
 	}
-	if why := checkLocale(m.Locale); why != "" {
+	if why := notify.CheckLocale(m.Locale); why != "" {
 		return `has a "locale" that ` + why
 	}
-	if why := checkData(m.Data, maxMemberData); why != "" {
+	if why := notify.CheckData(m.Data, notify.MaxMemberData); why != "" {
 		return `has "data" that ` + why
-	}
-	return ""
-}
-
-const maxLocale = 35
-
-func checkLocale(tag string) string {
-	if tag == "" {
-		return ""
-	}
-	if _, err := language.Parse(tag); err != nil || len(tag) > maxLocale {
-		return "is not a language tag such as de or pt-BR"
 	}
 	return ""
 }

@@ -1,4 +1,4 @@
-package notify
+package actions
 
 import (
 	"bytes"
@@ -7,23 +7,25 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ingot/internal/notify"
 )
 
 // bounceStore is a store with one message.
 type bounceStore struct {
-	Store
-	message    Message
-	suppressed []Suppression
+	notify.Store
+	message    notify.Message
+	suppressed []notify.Suppression
 }
 
-func (s *bounceStore) Message(_ context.Context, number int64) (Message, string, error) {
+func (s *bounceStore) Message(_ context.Context, number int64) (notify.Message, string, error) {
 	if number != s.message.Number {
-		return Message{}, "", ErrNotFound
+		return notify.Message{}, "", notify.ErrNotFound
 	}
 	return s.message, "shop", nil
 }
 
-func (s *bounceStore) Suppress(_ context.Context, all ...Suppression) error {
+func (s *bounceStore) Suppress(_ context.Context, all ...notify.Suppression) error {
 	s.suppressed = append(s.suppressed, all...)
 	return nil
 }
@@ -32,12 +34,12 @@ func (s *bounceStore) Suppress(_ context.Context, all ...Suppression) error {
 // because anyone can send a report.
 func TestBounced(t *testing.T) {
 	t.Parallel()
-	ids, err := NewIDs(bytes.Repeat([]byte{1}, 32))
+	ids, err := notify.NewIDs(bytes.Repeat([]byte{1}, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // when the clock of a bubble begins
-	sent := MessageNumber(7, 0)
+	sent := notify.MessageNumber(7, 0)
 	bounce := func(change func(*Bounce)) Bounce {
 		b := Bounce{MessageID: ids.Message(sent), Recipient: "Ann@example.com", Status: "5.1.1", Diagnostic: "user unknown",
 			Permanent: true}
@@ -46,12 +48,12 @@ func TestBounced(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		bounce Bounce
-		want   []Suppression
+		want   []notify.Suppression
 	}{
-		"permanent": {bounce(func(*Bounce) {}), []Suppression{{Email: "Ann@example.com", Reason: "5.1.1 user unknown",
+		"permanent": {bounce(func(*Bounce) {}), []notify.Suppression{{Email: "Ann@example.com", Reason: "5.1.1 user unknown",
 			Source: "bounce", Created: now}}},
 		"no diagnostic": {bounce(func(b *Bounce) { b.Diagnostic = "" }),
-			[]Suppression{{Email: "Ann@example.com", Reason: "5.1.1", Source: "bounce", Created: now}}},
+			[]notify.Suppression{{Email: "Ann@example.com", Reason: "5.1.1", Source: "bounce", Created: now}}},
 		"temporary":     {bounce(func(b *Bounce) { b.Permanent = false }), nil},
 		"other address": {bounce(func(b *Bounce) { b.Recipient = "bob@example.com" }), nil},
 		"other message": {bounce(func(b *Bounce) { b.MessageID = ids.Message(sent + 1) }), nil},
@@ -60,10 +62,10 @@ func TestBounced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				store := &bounceStore{message: Message{Number: sent, Recipient: Recipient{Email: "ann@example.com"}}}
-				s := New(ServiceOptions{Store: store, IDs: ids})
+				store := &bounceStore{message: notify.Message{Number: sent, Recipient: notify.Recipient{Email: "ann@example.com"}}}
+				s := New(Options{Store: store, IDs: ids})
 				err := s.Bounced(t.Context(), test.bounce)
-				same := func(a, b Suppression) bool {
+				same := func(a, b notify.Suppression) bool {
 					at := a.Created
 					a.Created, b.Created = time.Time{}, time.Time{}
 					return a == b && at.Equal(now)

@@ -1,4 +1,4 @@
-package notify
+package actions
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/schema"
+	"ingot/internal/notify"
 )
 
 const (
@@ -45,7 +46,7 @@ type dataCheck struct {
 	left   int // see maxChecking
 }
 
-func (s *Service) dataCheck(ctx context.Context, ref KindRef, data json.RawMessage) (*dataCheck, error) {
+func (s *Service) dataCheck(ctx context.Context, ref notify.KindRef, data json.RawMessage) (*dataCheck, error) {
 	raw, err := s.o.Store.Schema(ctx, ref)
 	if err != nil {
 		return nil, fmt.Errorf("look up the schema of a kind: %w", err)
@@ -60,7 +61,7 @@ func (s *Service) dataCheck(ctx context.Context, ref KindRef, data json.RawMessa
 	if c.parts, err = schema.Cost(raw, maxSchemaParts); err != nil {
 		return nil, fmt.Errorf("the stored schema of kind %q: %w", ref.KindID, err)
 	}
-	c.common, err = DecodeData(data)
+	c.common, err = notify.DecodeData(data)
 	return c, err
 }
 
@@ -73,13 +74,13 @@ func (c *dataCheck) all() error {
 }
 
 // member checks the data of a recipient, over that of all.
-func (c *dataCheck) member(number int, m Member) error {
+func (c *dataCheck) member(number int, m notify.Member) error {
 	if c.schema == nil {
 		return nil
 	}
 	data := c.data
 	if len(m.Data) > 0 {
-		merged, err := MergeData(c.common, m.Data)
+		merged, err := notify.MergeData(c.common, m.Data)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
-package notify
+package actions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,13 +11,14 @@ import (
 	"time"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/notify"
 )
 
-// ServiceOptions configure a Service.
-type ServiceOptions struct {
-	Store     Store
-	Directory Directory
-	IDs       *IDs
+// Options configure New.
+type Options struct {
+	Store     notify.Store
+	Directory notify.Directory
+	IDs       *notify.IDs
 	Limits    Limits
 	Log       *slog.Logger
 	// Kick tells the delivery that there is work to do.
@@ -27,7 +29,7 @@ type ServiceOptions struct {
 
 // Service accepts sends.
 type Service struct {
-	o         ServiceOptions
+	o         Options
 	quotas    *quotas
 	broadcast broadcast
 	uploads   uploads
@@ -35,7 +37,7 @@ type Service struct {
 
 // New returns a Service. It runs nothing itself: package delivery processes the
 // accepted sends.
-func New(o ServiceOptions) *Service {
+func New(o Options) *Service {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -66,7 +68,7 @@ const (
 )
 
 // IDs returns the public ids of messages and sends.
-func (s *Service) IDs() *IDs { return s.o.IDs }
+func (s *Service) IDs() *notify.IDs { return s.o.IDs }
 
 // RateLimit returns the remaining quota of the client.
 func (s *Service) RateLimit(client string) RateLimit { return s.quotas.state(client, time.Now()) }
@@ -85,7 +87,7 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 	if r.IdempotencyKey != "" && r.Members == nil {
 		// A repeated request gets the same response, even if the kind or the
 		// audience has changed since.
-		earlier, repeated, err := s.o.Store.Repeated(ctx, r.Client, Idempotency{Key: r.IdempotencyKey, Hash: r.Hash,
+		earlier, repeated, err := s.o.Store.Repeated(ctx, r.Client, notify.Idempotency{Key: r.IdempotencyKey, Hash: r.Hash,
 			Until: now})
 		if err != nil {
 			return Receipt{}, s.refusal(err, r)
@@ -94,10 +96,10 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 			return Receipt{Send: earlier, Replayed: true}, nil
 		}
 	}
-	n := NewSend{Send: Send{
+	n := notify.NewSend{Send: notify.Send{
 		ClientID:   r.Client,
 		TemplateID: r.Template,
-		Audiences:  append([]Audience(nil), r.Audiences...),
+		Audiences:  append([]notify.Audience(nil), r.Audiences...),
 		Content:    r.Content,
 		Data:       r.Data,
 		Locale:     r.Locale,
@@ -120,7 +122,7 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 		return s.sendList(ctx, r, n, now)
 	}
 	if r.WithData {
-		check, err := s.dataCheck(ctx, KindRef{r.Client, r.KindID}, r.Data)
+		check, err := s.dataCheck(ctx, notify.KindRef{ClientID: r.Client, KindID: r.KindID}, r.Data)
 		if err == nil {
 			err = check.all()
 		}
@@ -133,15 +135,15 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 
 // accept reads the first recipients of a send and stores it. Those of a scheduled one are read
 // when it is due, so that they are the members of that time.
-func (s *Service) accept(ctx context.Context, r Request, n NewSend, now time.Time) (Receipt, error) {
+func (s *Service) accept(ctx context.Context, r Request, n notify.NewSend, now time.Time) (Receipt, error) {
 	if r.IdempotencyKey != "" {
-		n.Idempotency = Idempotency{Key: r.IdempotencyKey, Hash: r.Hash, Until: now.Add(keysKept)}
+		n.Idempotency = notify.Idempotency{Key: r.IdempotencyKey, Hash: r.Hash, Until: now.Add(keysKept)}
 	}
 	if err := s.read(ctx, r, &n); err != nil {
 		return Receipt{}, err
 	}
 	known := len(n.Recipients)
-	if !n.SendAt.IsZero() && n.Planned <= SingleLimit { // a longer list counts when it is read
+	if !n.SendAt.IsZero() && n.Planned <= notify.SingleLimit { // a longer list counts when it is read
 		known += n.Planned
 	}
 	if err := s.quota(n, known, now); err != nil {
@@ -174,7 +176,7 @@ func (s *Service) check(r Request, now time.Time) error {
 	}
 	if r.Content.ReplyTo != "" {
 		a, err := mail.ParseAddress(r.Content.ReplyTo)
-		if err != nil || !UsableAddress(a.Address) {
+		if err != nil || !notify.UsableAddress(a.Address) {
 			bad(`"reply_to" is not an email address: give one as name@example.com or Name <name@example.com>`)
 		}
 	}
@@ -183,10 +185,10 @@ func (s *Service) check(r Request, now time.Time) error {
 			bad("%q is %d bytes long, at most %d are allowed", f.name, len(f.value), s.o.Limits.Bytes)
 		}
 	}
-	if why := checkData(r.Data, maxData); why != "" {
+	if why := notify.CheckData(r.Data, notify.MaxData); why != "" {
 		bad(`"data" %s`, why)
 	}
-	if why := checkLocale(r.Locale); why != "" {
+	if why := notify.CheckLocale(r.Locale); why != "" {
 		bad(`"locale" %s`, why)
 	}
 	if len(r.Audiences) > maxAudiences {
@@ -197,7 +199,7 @@ func (s *Service) check(r Request, now time.Time) error {
 		switch {
 		case len(a.ID) > maxAudienceID:
 			bad("the id of a %s is %d bytes long, at most %d are allowed", a.Type, len(a.ID), maxAudienceID)
-		case a.Type == ToEmail && !UsableAddress(a.ID):
+		case a.Type == notify.ToEmail && !notify.UsableAddress(a.ID):
 			bad("%q is not a valid email address", a.ID)
 		}
 	}
@@ -209,7 +211,7 @@ func (s *Service) check(r Request, now time.Time) error {
 
 // describe sets the kind of notification and checks that the client may send
 // it.
-func (s *Service) describe(ctx context.Context, r Request, n *Send) error {
+func (s *Service) describe(ctx context.Context, r Request, n *notify.Send) error {
 	if c := r.Campaign; c != nil {
 		if c.Critical && !r.MayCritical {
 			e := fault.New(fault.Forbidden, "Scope critical_notifications.write is required")
@@ -220,14 +222,14 @@ func (s *Service) describe(ctx context.Context, r Request, n *Send) error {
 		n.SourceDescription, n.Channels = r.Client, c.Channels
 		return nil
 	}
-	client, kind, err := s.o.Store.Registration(ctx, KindRef{r.Client, r.KindID})
+	client, kind, err := s.o.Store.Registration(ctx, notify.KindRef{ClientID: r.Client, KindID: r.KindID})
 	if err != nil {
 		return fmt.Errorf("look up the client and the kind of a send: %w", err)
 	}
-	n.SourceDescription = or(client.Description, r.Client)
+	n.SourceDescription = cmp.Or(client.Description, r.Client)
 	if r.KindID == "" {
 		for _, a := range r.Audiences {
-			if a.Type != ToEmail {
+			if a.Type != notify.ToEmail {
 				return fault.New(fault.Unprocessable, `"kind_id" is a required field`)
 			}
 		}
@@ -241,14 +243,14 @@ func (s *Service) describe(ctx context.Context, r Request, n *Send) error {
 	if kind.Critical && !r.MayCritical {
 		return fault.New(fault.Unprocessable, "Insufficient privileges to send notification %s", r.KindID)
 	}
-	n.KindID, n.Critical, n.KindDescription = kind.ID, kind.Critical, or(kind.Description, kind.ID)
+	n.KindID, n.Critical, n.KindDescription = kind.ID, kind.Critical, cmp.Or(kind.Description, kind.ID)
 	n.Channels, n.Workflow = kind.Travels(), kind.Workflow
 	return nil
 }
 
 // read resolves the audiences and reads their first members. Campaigns skip
 // audiences that do not exist, when they are expanded, and never wait for them.
-func (s *Service) read(ctx context.Context, r Request, n *NewSend) error {
+func (s *Service) read(ctx context.Context, r Request, n *notify.NewSend) error {
 	campaign := r.Campaign != nil
 	for i, a := range n.Audiences {
 		if near(a) {
@@ -275,11 +277,11 @@ func (s *Service) read(ctx context.Context, r Request, n *NewSend) error {
 	reader := Reader{Directory: s.o.Directory, Lists: s.o.Store, Page: atOnce, Near: r.Async || campaign,
 		Lenient: campaign, Channels: n.Channels}
 	var err error
-	n.Recipients, n.Cursor, n.Expanded, err = reader.Read(ctx, n.Audiences, Cursor{}, atOnce)
+	n.Recipients, n.Cursor, n.Expanded, err = reader.Read(ctx, n.Audiences, notify.Cursor{}, atOnce)
 	return err
 }
 
-func (s *Service) quota(n NewSend, known int, now time.Time) error {
+func (s *Service) quota(n notify.NewSend, known int, now time.Time) error {
 	if err := s.quotas.recipients(n.ClientID, known, now); err != nil {
 		return err
 	}
@@ -292,32 +294,25 @@ func (s *Service) quota(n NewSend, known int, now time.Time) error {
 // refusal converts an error of the store to one for the user.
 func (s *Service) refusal(err error, r Request) error {
 	switch {
-	case errors.Is(err, ErrQueueFull):
+	case errors.Is(err, notify.ErrQueueFull):
 		limit := ""
 		if s.o.Limits.Queue > 0 {
 			limit = fmt.Sprintf(": %d messages are waiting to be delivered, which is the limit", s.o.Limits.Queue)
 		}
 		return fault.Wrap(err, fault.Unavailable, "The queue is full%s. Nothing was sent; try again later", limit).
 			After(whenFull)
-	case errors.Is(err, ErrScheduleFull):
+	case errors.Is(err, notify.ErrScheduleFull):
 		return fault.Wrap(err, fault.RateLimited,
 			"The client %q may have %d messages scheduled, and not enough are left for this request: nothing was sent; try "+
 				"again when some of them were sent, or cancel some", r.Client, s.o.Limits.Scheduled).After(time.Hour)
-	case errors.Is(err, ErrDelayedFull):
+	case errors.Is(err, notify.ErrDelayedFull):
 		return fault.Wrap(err, fault.RateLimited,
 			"The client %q may have %d messages that workflows delay, and not enough are left for this request: nothing was "+
 				"sent; try again when some of them were sent, or cancel some", r.Client, s.o.Limits.Delayed).After(time.Hour)
-	case errors.Is(err, ErrKeyReused):
+	case errors.Is(err, notify.ErrKeyReused):
 		return fault.Wrap(err, fault.Conflict,
 			"The Idempotency-Key %q was used for another request in the last 24 hours: use a new key for a new request",
 			r.IdempotencyKey)
 	}
 	return fmt.Errorf("accept a send: %w", err)
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

@@ -1,4 +1,4 @@
-package actions
+package metering
 
 import (
 	"cmp"
@@ -7,8 +7,8 @@ import (
 	"ingot/internal/platform"
 )
 
-// usageKept is how long usage events are kept, as Cloud Foundry keeps them.
-const usageKept = 31 * 24 * time.Hour
+// kept is how long usage events are kept, as Cloud Foundry keeps them.
+const kept = 31 * 24 * time.Hour
 
 // finish writes the usage events of the transaction.
 func (m *metered) finish() error {
@@ -139,7 +139,7 @@ func (m *metered) buildEvents() error {
 func (m *metered) taskEvents() error {
 	for _, guid := range m.tasks.order {
 		before := m.tasks.before[guid]
-		after, err := m.Tx.Tasks().First(withoutSecrets(platform.Where("guid", guid)))
+		after, err := m.Tx.Tasks().First(platform.WithoutSecrets(platform.Where("guid", guid)))
 		if err := ignoreMissing(err); err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func (m *metered) taskEvents() error {
 func (m *metered) serviceEvents() error {
 	for _, guid := range m.instances.order {
 		before := m.instances.before[guid]
-		after, err := m.Tx.ServiceInstances().First(withoutSecrets(platform.Where("guid", guid)))
+		after, err := m.Tx.ServiceInstances().First(platform.WithoutSecrets(platform.Where("guid", guid)))
 		if err := ignoreMissing(err); err != nil {
 			return err
 		}
@@ -225,7 +225,7 @@ func serviceUsage(tx platform.Tx, i *platform.ServiceInstance) (platform.Service
 		return e, ignoreMissing(err)
 	}
 	e.OfferingGUID, e.OfferingName = offering.GUID, offering.Name
-	broker, err := tx.ServiceBrokers().First(withoutSecrets(platform.Where("guid", offering.BrokerGUID)))
+	broker, err := tx.ServiceBrokers().First(platform.WithoutSecrets(platform.Where("guid", offering.BrokerGUID)))
 	if err != nil {
 		return e, ignoreMissing(err)
 	}
@@ -233,13 +233,13 @@ func serviceUsage(tx platform.Tx, i *platform.ServiceInstance) (platform.Service
 	return e, nil
 }
 
-// ReseedAppUsage deletes all app usage events and writes one for each process that
+// ReseedApps deletes all app usage events and writes one for each process that
 // is started.
-func (p *Platform) ReseedAppUsage(tx platform.Tx) error {
+func ReseedApps(tx platform.Tx) error {
 	if _, err := tx.AppUsageEvents().DeleteAll(platform.Query{}); err != nil {
 		return err
 	}
-	apps, _, err := tx.Apps().List(withoutSecrets(platform.Where("state", string(platform.AppStarted))))
+	apps, _, err := tx.Apps().List(platform.WithoutSecrets(platform.Where("state", string(platform.AppStarted))))
 	if err != nil {
 		return err
 	}
@@ -263,13 +263,13 @@ func (p *Platform) ReseedAppUsage(tx platform.Tx) error {
 	return nil
 }
 
-// ReseedServiceUsage deletes all service usage events and writes one for each service
+// ReseedServices deletes all service usage events and writes one for each service
 // instance.
-func (p *Platform) ReseedServiceUsage(tx platform.Tx) error {
+func ReseedServices(tx platform.Tx) error {
 	if _, err := tx.ServiceUsageEvents().DeleteAll(platform.Query{}); err != nil {
 		return err
 	}
-	all, _, err := tx.ServiceInstances().List(withoutSecrets(platform.Query{}))
+	all, _, err := tx.ServiceInstances().List(platform.WithoutSecrets(platform.Query{}))
 	if err != nil {
 		return err
 	}
@@ -289,13 +289,13 @@ func (p *Platform) ReseedServiceUsage(tx platform.Tx) error {
 	return nil
 }
 
-// EnsureUsage writes the first usage events of a platform that had none before: of
+// Ensure writes the first usage events of a platform that had none before: of
 // what exists already.
-func (p *Platform) EnsureUsage(tx platform.Tx) error {
+func Ensure(tx platform.Tx) error {
 	for _, kind := range []struct {
 		count func(platform.Query) (int, error)
 		seed  func(platform.Tx) error
-	}{{tx.AppUsageEvents().Count, p.ReseedAppUsage}, {tx.ServiceUsageEvents().Count, p.ReseedServiceUsage}} {
+	}{{tx.AppUsageEvents().Count, ReseedApps}, {tx.ServiceUsageEvents().Count, ReseedServices}} {
 		n, err := kind.count(platform.Query{})
 		if err == nil && n == 0 {
 			err = kind.seed(tx)
@@ -307,10 +307,10 @@ func (p *Platform) EnsureUsage(tx platform.Tx) error {
 	return nil
 }
 
-// PurgeUsage deletes old usage events, but not the last one of what is still in use.
-func (p *Platform) PurgeUsage(tx platform.Tx) error {
+// Purge deletes old usage events, but not the last one of what is still in use.
+func Purge(tx platform.Tx, now time.Time) error {
 	old := platform.Query{Where: []platform.Cond{{Field: "created_at", Op: platform.OpLess,
-		Values: []any{p.Now().Add(-usageKept)}}}}
+		Values: []any{now.Add(-kept)}}}}
 	for _, kind := range []struct {
 		delete func(platform.Query) (int, error)
 		using  []any // the states of what is in use

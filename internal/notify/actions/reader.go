@@ -1,21 +1,23 @@
-package notify
+package actions
 
 import (
 	"context"
-	"net/mail"
+	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/notify"
 )
 
 // Reader reads the members of audiences, in chunks, from a Directory. Users and
 // addresses that are named individually need no Directory.
 type Reader struct {
-	Directory Directory
-	Lists     Lists
+	Directory notify.Directory
+	Lists     notify.Lists
 	// Channels are those of the send: there is one recipient for each member and channel.
-	Channels Channels
+	Channels notify.Channels
 	// Page is the number of members per request.
 	Page int
 	// Near stops before the first audience that needs the Directory.
@@ -23,7 +25,7 @@ type Reader struct {
 	// Lenient skips audiences that do not exist and calls Skipped. Otherwise
 	// they are errors.
 	Lenient bool
-	Skipped func(a Audience, err error)
+	Skipped func(a notify.Audience, err error)
 }
 
 // Read returns the members that follow from, at least want of them unless the
@@ -31,9 +33,9 @@ type Reader struct {
 // appears once per chunk, attributed to the last audience that contains it. An
 // error is returned alone: members read before it are returned first, without
 // it.
-func (r Reader) Read(ctx context.Context, audiences []Audience, from Cursor, want int) (members []Recipient, to Cursor,
-	done bool, err error) {
-	seen := map[Recipient]int{}
+func (r Reader) Read(ctx context.Context, audiences []notify.Audience, from notify.Cursor, want int) (
+	members []notify.Recipient, to notify.Cursor, done bool, err error) {
+	seen := map[notify.Recipient]int{}
 	to = from
 	for to.Audience < len(audiences) && len(members) < want {
 		a := audiences[to.Audience]
@@ -54,13 +56,13 @@ func (r Reader) Read(ctx context.Context, audiences []Audience, from Cursor, wan
 			return nil, to, false, err
 		}
 		for _, m := range page {
-			if a.Type != ToList {
+			if a.Type != notify.ToList {
 				m.Audience = to.Audience
 			}
 			if m = clean(m); m.UserID == "" && m.Email == "" {
 				continue
 			}
-			key := Recipient{UserID: m.UserID}
+			key := notify.Recipient{UserID: m.UserID}
 			if m.UserID == "" {
 				key.Email = strings.ToLower(m.Email)
 			}
@@ -79,13 +81,13 @@ func (r Reader) Read(ctx context.Context, audiences []Audience, from Cursor, wan
 	return r.Channels.Messages(members), to, to.Audience >= len(audiences), nil
 }
 
-func (r Reader) page(ctx context.Context, a Audience, cursor string) ([]Recipient, string, error) {
+func (r Reader) page(ctx context.Context, a notify.Audience, cursor string) ([]notify.Recipient, string, error) {
 	switch a.Type {
-	case ToUser:
-		return []Recipient{{UserID: a.ID}}, "", nil
-	case ToEmail:
-		return []Recipient{{Email: a.ID}}, "", nil
-	case ToList:
+	case notify.ToUser:
+		return []notify.Recipient{{UserID: a.ID}}, "", nil
+	case notify.ToEmail:
+		return []notify.Recipient{{Email: a.ID}}, "", nil
+	case notify.ToList:
 		return listPage(ctx, r.Lists, a.ID, cursor)
 	}
 	return r.Directory.Page(ctx, a, cursor, r.Page)
@@ -93,7 +95,7 @@ func (r Reader) page(ctx context.Context, a Audience, cursor string) ([]Recipien
 
 // clean removes text that no database can store, so that one malformed entry of
 // a directory does not prevent the delivery to all others.
-func clean(m Recipient) Recipient {
+func clean(m notify.Recipient) notify.Recipient {
 	for _, s := range []*string{&m.UserID, &m.Email} {
 		if strings.ContainsRune(*s, 0) || !utf8.ValidString(*s) {
 			*s = ""
@@ -104,58 +106,32 @@ func clean(m Recipient) Recipient {
 
 // near reports whether the members of an audience are known without a
 // Directory.
-func near(a Audience) bool { return a.Type == ToUser || a.Type == ToEmail || a.Type == ToList }
-
-// maxAddress is the maximum length of an address in SMTP.
-const maxAddress = 254
-
-// UsableAddress reports whether mail can be sent to the address: one mailbox,
-// without a display name, and without characters that could end a line of SMTP.
-func UsableAddress(s string) bool {
-	if len(s) > maxAddress {
-		return false
-	}
-	local, domain, ok := cutLast(s, '@')
-	if !ok || local == "" || domain == "" {
-		return false
-	}
-	if plain(local) && plain(domain) {
-		return true
-	}
-	a, err := mail.ParseAddress(s)
-	if err != nil || a.Name != "" {
-		return false
-	}
-	for _, r := range s {
-		if r < ' ' || r == 0x7f || r == '<' || r == '>' {
-			return false
-		}
-	}
-	return !strings.ContainsAny(domain, " ,;")
+func near(a notify.Audience) bool {
+	return a.Type == notify.ToUser || a.Type == notify.ToEmail || a.Type == notify.ToList
 }
 
-func cutLast(s string, sep byte) (before, after string, ok bool) {
-	i := strings.LastIndexByte(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+1:], true
-}
-
-// plain reports whether s is alphanumeric with a few other characters, with
-// dots only between them: a fast path for nearly all addresses.
-func plain(s string) bool {
-	dot := true
-	for i := range len(s) {
-		c := s[i]
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '+':
-			dot = false
-		case c == '.' && !dot:
-			dot = true
-		default:
-			return false
+// listPage returns the recipients of a block of a list, as a page of an audience.
+func listPage(ctx context.Context, lists notify.Lists, id, cursor string) ([]notify.Recipient, string, error) {
+	position := 0
+	if cursor != "" {
+		var err error
+		if position, err = strconv.Atoi(cursor); err != nil {
+			return nil, "", fmt.Errorf("position in a list of recipients: %w", err)
 		}
 	}
-	return !dot
+	members, err := lists.ListedMembers(ctx, id, position)
+	if err != nil {
+		return nil, "", err
+	}
+	page := make([]notify.Recipient, 0, len(members))
+	for i, m := range members {
+		if m.UserID == "" && m.Email == "" {
+			continue // erased
+		}
+		page = append(page, notify.Recipient{UserID: m.UserID, Email: m.Email, Audience: position + i})
+	}
+	if len(members) < notify.ListBlock {
+		return page, "", nil
+	}
+	return page, strconv.Itoa(position + notify.ListBlock), nil
 }

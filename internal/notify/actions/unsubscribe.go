@@ -1,4 +1,4 @@
-package notify
+package actions
 
 import (
 	"crypto/aes"
@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"ingot/internal/notify"
 )
 
 // ErrToken means that a token is not valid.
@@ -47,7 +49,7 @@ func mac(key []byte, text string) []byte {
 }
 
 // Make returns a token that can be used in the path of a URL.
-func (u *Unsubscriber) Make(userID string, ref KindRef) string {
+func (u *Unsubscriber) Make(userID string, ref notify.KindRef) string {
 	plain := strings.Join([]string{userID, ref.ClientID, ref.KindID}, "\x00")
 	// The nonce is derived from the text: equal nonces then mean equal texts,
 	// and the number of tokens is not limited by random collisions.
@@ -56,27 +58,18 @@ func (u *Unsubscriber) Make(userID string, ref KindRef) string {
 }
 
 // Open is the inverse of Make.
-func (u *Unsubscriber) Open(token string) (userID string, ref KindRef, err error) {
+func (u *Unsubscriber) Open(token string) (userID string, ref notify.KindRef, err error) {
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(sealed) < u.aead.NonceSize() || strings.ContainsAny(token, "\r\n") {
-		return "", KindRef{}, ErrToken
+		return "", notify.KindRef{}, ErrToken
 	}
 	plain, err := u.aead.Open(nil, sealed[:u.aead.NonceSize()], sealed[u.aead.NonceSize():], nil)
 	if err != nil {
-		return "", KindRef{}, ErrToken
+		return "", notify.KindRef{}, ErrToken
 	}
 	parts := strings.Split(string(plain), "\x00")
 	if len(parts) != 3 {
-		return "", KindRef{}, ErrToken
+		return "", notify.KindRef{}, ErrToken
 	}
-	return parts[0], KindRef{ClientID: parts[1], KindID: parts[2]}, nil
-}
-
-// AddressSubscriber returns the user id under which the preferences of an
-// address without a user are stored. It is empty for an empty address.
-func AddressSubscriber(email string) string {
-	if email == "" {
-		return ""
-	}
-	return "mailto:" + strings.ToLower(email)
+	return parts[0], notify.KindRef{ClientID: parts[1], KindID: parts[2]}, nil
 }

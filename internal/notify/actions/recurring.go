@@ -1,4 +1,4 @@
-package notify
+package actions
 
 import (
 	"context"
@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/notify"
 )
 
-// Request returns the request of an occurrence.
-func (r *Recurring) Request(now time.Time) Request {
+// OccurrenceRequest returns the request of an occurrence of a recurring send.
+func OccurrenceRequest(r *notify.Recurring, now time.Time) Request {
 	m := r.Message
 	out := Request{
 		Client: r.ClientID, MayCritical: m.MayCritical, KindID: m.KindID, Template: m.Template, Content: m.Content,
@@ -20,11 +21,11 @@ func (r *Recurring) Request(now time.Time) Request {
 		out.ExpiresAt = now.Add(m.TTL)
 	}
 	if m.Audience != nil {
-		out.Audiences = []Audience{*m.Audience}
+		out.Audiences = []notify.Audience{*m.Audience}
 		return out
 	}
-	out.Audiences = []Audience{{Type: ToList}}
-	out.Members = func(yield func(Member, error) bool) {
+	out.Audiences = []notify.Audience{{Type: notify.ToList}}
+	out.Members = func(yield func(notify.Member, error) bool) {
 		for _, one := range m.Members {
 			if !yield(one, nil) {
 				return
@@ -35,27 +36,27 @@ func (r *Recurring) Request(now time.Time) Request {
 }
 
 // CheckRecurring returns the error that an occurrence would have if it were due now.
-func (s *Service) CheckRecurring(ctx context.Context, r *Recurring) error {
+func (s *Service) CheckRecurring(ctx context.Context, r *notify.Recurring) error {
 	now := time.Now()
 	if err := s.quotas.request(r.ClientID, now); err != nil {
 		return err
 	}
-	if n := len(r.Message.Members); n > MaxRecurringMembers {
+	if n := len(r.Message.Members); n > notify.MaxRecurringMembers {
 		return fault.Invalid(fmt.Sprintf(
-			`"recipients" has %d entries, at most %d are allowed in a recurring send: use an audience`, n, MaxRecurringMembers))
+			`"recipients" has %d entries, at most %d are allowed in a recurring send: use an audience`, n, notify.MaxRecurringMembers))
 	}
-	if text, err := json.Marshal(r.Message); err != nil || len(text) > MaxRecurringBytes {
+	if text, err := json.Marshal(r.Message); err != nil || len(text) > notify.MaxRecurringBytes {
 		return fault.Invalid(fmt.Sprintf("a recurring send with its recipients and data may have %d bytes, this one has %d",
-			MaxRecurringBytes, len(text)))
+			notify.MaxRecurringBytes, len(text)))
 	}
-	request := r.Request(now)
+	request := OccurrenceRequest(r, now)
 	if err := s.check(request, now); err != nil {
 		return err
 	}
-	if err := s.describe(ctx, request, &Send{ClientID: r.ClientID}); err != nil {
+	if err := s.describe(ctx, request, &notify.Send{ClientID: r.ClientID}); err != nil {
 		return err
 	}
-	check, err := s.dataCheck(ctx, KindRef{request.Client, request.KindID}, request.Data)
+	check, err := s.dataCheck(ctx, notify.KindRef{ClientID: request.Client, KindID: request.KindID}, request.Data)
 	if err != nil {
 		return err
 	}
