@@ -42,7 +42,8 @@ func TestNotificationsGuide(t *testing.T) {
 	s := start(t, options{Args: []string{"--demo"}})
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c",
-		documented(t, s, "notifications.md")+documented(t, s, "notifications-workflows.md"))
+		documented(t, s, "notifications.md")+documented(t, s, "notifications-workflows.md")+
+			documented(t, s, "notifications-digests.md"))
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -58,9 +59,11 @@ func TestNotificationsGuide(t *testing.T) {
 		})
 	}
 	contains(t, string(out), `"email after 5s, if not read in the inbox"`, `"event":"waiting","channel":"email"`)
-	testkit.Eventually(t, "what was not read is mailed", func() bool {
-		return strings.Contains(p.call(t, "GET", s.Admin+"/mailbox/messages", "", nil).String(), "Did you see it?")
-	})
+	for _, subject := range []string{"Did you see it?", "2 notifications: "} {
+		testkit.Eventually(t, "what was not read is mailed, and what was collected: "+subject, func() bool {
+			return strings.Contains(p.call(t, "GET", s.Admin+"/mailbox/messages", "", nil).String(), subject)
+		})
+	}
 }
 
 // TestDocumentedBlocks runs the blocks of commands that docs/blocks.txt assigns to it, in the order of the list.

@@ -31,6 +31,8 @@ func TestNotificationsGoClient(t *testing.T) {
 	must(c.SetSchema(ctx, "news", []byte(`{"type": "object", "required": ["name"]}`)))
 	must(c.SetWorkflow(ctx, "recall", []byte(`{"steps": [{"channel": "email"}]}`)))
 	must(c.SetWorkflow(ctx, "recall", nil))
+	must(c.SetDigest(ctx, "news", &notifications.Digest{Window: "15m", Key: "name", Channels: []string{"email"}}))
+	must(c.SetDigest(ctx, "news", nil))
 
 	template := got(c.CreateTemplate(ctx, notifications.Template{Name: "T", Subject: "[shop] {{.Subject}}",
 		HTML: "<p>{{.HTML}}</p>", Text: "Dear {{.Data.name}}: {{.Text}}"}))(t)

@@ -42,6 +42,26 @@ func (c *Client) SetWorkflow(ctx context.Context, kind string, workflow json.Raw
 	return c.call(ctx, http.MethodPut, "/kinds/"+url.PathEscape(kind)+"/workflow", workflow, nil)
 }
 
+// Digest says how notifications of a kind are collected and sent as one message.
+type Digest struct {
+	// Window is how long they are collected, from the first one, such as "15m"; Max how many end the digest before that.
+	Window string `json:"window"`
+	Max    int    `json:"max,omitempty"`
+	// Key is a field of the data: notifications with different values are in different digests.
+	Key string `json:"key,omitempty"`
+	// Channels are those whose messages are collected; none means all.
+	Channels []string `json:"channels,omitempty"`
+}
+
+// SetDigest sets how notifications of a kind are collected, or delivers them one by one with nil.
+func (c *Client) SetDigest(ctx context.Context, kind string, d *Digest) error {
+	path := "/kinds/" + url.PathEscape(kind) + "/digest"
+	if d == nil {
+		return c.call(ctx, http.MethodDelete, path, nil, nil)
+	}
+	return c.call(ctx, http.MethodPut, path, d, nil)
+}
+
 // Template is the text of notifications.
 type Template struct {
 	Name     string          `json:"name"`

@@ -472,6 +472,13 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 			"description": []any{"inbox at once"}}
 	case "DELETE /notify/kinds/disk-full/workflow":
 		return 204, nil
+	case "GET /notify/kinds/comments/digest":
+		return 200, object{"digest": nil, "description": "not collected"}
+	case "PUT /notify/kinds/comments/digest":
+		return 200, object{"digest": object{"window": "1h", "max": 50, "key": "thread.id"},
+			"description": "collected by thread.id for 1h, at most 50"}
+	case "DELETE /notify/kinds/comments/digest":
+		return 204, nil
 	case "GET /notify/messages/message-1/timeline":
 		return 200, object{"send_id": "send-1", "subject": "Disk full", "workflow": nil, "events": []any{
 			object{"at": "2026-11-18T12:00:00Z", "event": "accepted"},

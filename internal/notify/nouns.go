@@ -32,6 +32,8 @@ type Kind struct {
 	Channels Channels
 	// Workflow replaces Channels if it is not nil. It is set with SetWorkflow only.
 	Workflow *Workflow
+	// DigestRule is nil if messages are not collected. It is set with SetDigestRule only.
+	DigestRule *DigestRule
 }
 
 // Travels returns the channels of the kind's messages.

@@ -162,6 +162,6 @@ func (s Send) WithoutContent(p Person) Send {
 		}
 		audiences = append(audiences, a)
 	}
-	s.Audiences, s.Content, s.Data, s.Locale = audiences, Content{}, json.RawMessage(nil), ""
+	s.Audiences, s.Content, s.Data, s.Locale, s.Digest = audiences, Content{}, json.RawMessage(nil), "", s.Digest.erased()
 	return s
 }

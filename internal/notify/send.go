@@ -74,9 +74,13 @@ type Send struct {
 	// Channels are those of the kind when the send was accepted.
 	Channels Channels
 	// Workflow is that of the kind then, or nil.
-	Workflow  *Workflow
-	Audiences []Audience
-	Content   Content
+	Workflow *Workflow
+	// DigestRule is that of the kind then, or nil.
+	DigestRule *DigestRule
+	Audiences  []Audience
+	Content    Content
+	// Digest is what the send of a digest has collected; nil for others.
+	Digest *Digest
 	// Data is a JSON object for templates, or nil; Locale is a BCP 47 tag, or "".
 	Data      json.RawMessage
 	Locale    string
@@ -126,12 +130,13 @@ type Cursor struct {
 
 // Counts are a send's messages by status. They stay when messages are purged.
 type Counts struct {
-	Total, Queued, Retry, Delivered, Failed, Undeliverable, Unsubscribed, Canceled, Skipped int
+	Total, Queued, Retry, Delivered, Failed, Undeliverable, Unsubscribed, Canceled, Skipped,
+	Digested int
 }
 
 // Done returns the number of messages whose status is final.
 func (c Counts) Done() int {
-	return c.Delivered + c.Failed + c.Undeliverable + c.Unsubscribed + c.Canceled + c.Skipped
+	return c.Delivered + c.Failed + c.Undeliverable + c.Unsubscribed + c.Canceled + c.Skipped + c.Digested
 }
 
 // Status is the delivery status of a message.
@@ -147,12 +152,13 @@ const (
 	Unsubscribed  Status = "unsubscribed" // v1 shows it as undeliverable, v2 counts it as sent
 	Canceled      Status = "canceled"     // v1 shows it as undeliverable, as v2 counts it
 	Skipped       Status = "skipped"      // by a workflow; v1 shows it as undeliverable
+	Digested      Status = "digested"     // v1 shows what became of the digest
 )
 
 // Final reports whether the status no longer changes by itself.
 func (s Status) Final() bool {
 	switch s {
-	case Delivered, Failed, Undeliverable, Unsubscribed, Canceled, Skipped:
+	case Delivered, Failed, Undeliverable, Unsubscribed, Canceled, Skipped, Digested:
 		return true
 	}
 	return false
@@ -175,6 +181,10 @@ type Message struct {
 	// Canceled marks a waiting message whose send was canceled while it was claimed:
 	// it is not attempted again.
 	Canceled bool
+	// Digest is the number of the digest's message if Status is Digested. Collected reports that it waits for its
+	// digest, until Due.
+	Digest    int64
+	Collected bool
 }
 
 // messageBits is the number of bits of a message number that count messages
@@ -193,7 +203,7 @@ func SendOf(message int64) int64 { return message >> messageBits }
 // Outcome is the result of processing a message.
 type Outcome struct {
 	Number int64
-	Status Status // never Queued
+	Status Status // Queued only with an Entry
 	Due    time.Time
 	Reason string
 	Parked bool
@@ -203,4 +213,6 @@ type Outcome struct {
 	// address.
 	Attempted bool
 	At        time.Time
+	// Entry is set if the message is collected in a digest.
+	Entry *Entry
 }

@@ -38,6 +38,7 @@ type Store interface {
 	Inboxes
 	Destinations
 	Timelines
+	Digests
 	People
 	Recurrings
 	Upkeep

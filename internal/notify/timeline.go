@@ -90,7 +90,9 @@ func (p *Passage) events(w *Workflow) []Event {
 		add(p.Updated, EventName(p.Status), p.Message.Attempts, p.Reason)
 	} else {
 		reason := p.Reason
-		if s := w.Step(p.Channel); s != nil && p.Message.Attempts == 0 {
+		if p.Collected {
+			reason = "collected in a digest, which is sent by then"
+		} else if s := w.Step(p.Channel); s != nil && p.Message.Attempts == 0 {
 			reason = cmp.Or(reason, s.String())
 		}
 		add(p.Due, EventWaiting, 0, reason)

@@ -418,6 +418,8 @@ func Commands() []*core.Command {
 			changeChannels, "disk-full", "disk-full --set email,inbox"),
 		core.Entry("notifications workflow", "KIND", "Show or set the steps of a kind's notifications", core.NeedsLogin,
 			changeWorkflow, "disk-full", "disk-full --set @workflow.json", "disk-full --delete"),
+		core.Entry("notifications digest", "KIND", "Show or set how a kind's notifications are collected", core.NeedsLogin,
+			changeDigest, "comments", "comments --window 1h --max 50 --key thread.id", "comments --delete"),
 		core.Entry("notifications destinations", "", "Show or set where a client's chat and webhook messages go",
 			core.NeedsLogin, changeDestinations, "", "--set chat --to @slack-address --format slack",
 			"--set webhook --to https://app.example.com/notifications", "--delete chat"),

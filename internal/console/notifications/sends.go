@@ -35,13 +35,14 @@ type send struct {
 		Unsubscribed  int `json:"unsubscribed"`
 		Canceled      int `json:"canceled"`
 		Skipped       int `json:"skipped"`
+		Digested      int `json:"digested"`
 	} `json:"counts"`
 }
 
 // Done is how many messages have a final status.
 func (s send) Done() int {
 	c := s.Counts
-	return c.Delivered + c.Failed + c.Undeliverable + c.Unsubscribed + c.Canceled + c.Skipped
+	return c.Delivered + c.Failed + c.Undeliverable + c.Unsubscribed + c.Canceled + c.Skipped + c.Digested
 }
 
 // to describes the audiences.

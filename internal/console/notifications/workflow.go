@@ -16,6 +16,7 @@ type kindPage struct {
 	Client, Kind string
 	Steps        []string // in words, in order
 	JSON         string   // the workflow; "" if the kind has none
+	Digest       string   // how they are collected, in words
 	Command, Set string
 }
 
@@ -33,6 +34,12 @@ func (c pages) kind(w http.ResponseWriter, r *http.Request, s *page.Session) err
 		return err
 	}
 	d.Steps = answer.Description
+	var digest struct{ Description string }
+	if err := c.Notifications(r, s).Get(&digest, "/kinds/"+url.PathEscape(d.Kind)+"/digest",
+		url.Values{"client_id": {d.Client}}); err != nil {
+		return err
+	}
+	d.Digest = digest.Description
 	if string(answer.Workflow) != "null" {
 		d.JSON = page.Indented(answer.Workflow)
 	}

@@ -25,8 +25,8 @@ type Limits struct {
 	// Scheduled is the number of messages of a client that may wait for their time.
 	// An audience counts as one message.
 	Scheduled int
-	// Delayed is the number of messages of a client that its workflows may delay, until they are final. They wait in the
-	// queue; the default is at most two fifths of it, so that no client fills it with them.
+	// Delayed is the number of messages of a client that its workflows may delay or its digests collect, until they are
+	// final. They count in the queue; the default is at most two fifths of it, so that no client fills it with them.
 	Delayed int
 	// Queue is the store's limit of waiting messages, for the error message.
 	Queue int

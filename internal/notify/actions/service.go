@@ -244,7 +244,7 @@ func (s *Service) describe(ctx context.Context, r Request, n *notify.Send) error
 		return fault.New(fault.Unprocessable, "Insufficient privileges to send notification %s", r.KindID)
 	}
 	n.KindID, n.Critical, n.KindDescription = kind.ID, kind.Critical, cmp.Or(kind.Description, kind.ID)
-	n.Channels, n.Workflow = kind.Travels(), kind.Workflow
+	n.Channels, n.Workflow, n.DigestRule = kind.Travels(), kind.Workflow, kind.DigestRule
 	return nil
 }
 
@@ -307,8 +307,9 @@ func (s *Service) refusal(err error, r Request) error {
 				"again when some of them were sent, or cancel some", r.Client, s.o.Limits.Scheduled).After(time.Hour)
 	case errors.Is(err, notify.ErrDelayedFull):
 		return fault.Wrap(err, fault.RateLimited,
-			"The client %q may have %d messages that workflows delay, and not enough are left for this request: nothing was "+
-				"sent; try again when some of them were sent, or cancel some", r.Client, s.o.Limits.Delayed).After(time.Hour)
+			"The client %q may have %d messages that workflows delay or digests collect, and not enough are left for "+
+				"this request: nothing was sent; try again when some of them were sent, or cancel some",
+			r.Client, s.o.Limits.Delayed).After(time.Hour)
 	case errors.Is(err, notify.ErrKeyReused):
 		return fault.Wrap(err, fault.Conflict,
 			"The Idempotency-Key %q was used for another request in the last 24 hours: use a new key for a new request",

@@ -259,7 +259,7 @@ func (d *Delivery) render(ctx context.Context, messages []message) (out []outgoi
 		}
 		if l.Channel == notify.Hook {
 			made.SendID = d.o.IDs.Send(l.Send.Number)
-			if made.Data, err = d.contents.data.of(ctx, l); err != nil { // it was read for the template
+			if made.Data, err = d.contents.webhookData(ctx, l); err != nil { // it was read for the template
 				outcomes = append(outcomes, postpone(l, reasonStore, d.o.Now(), d.later()))
 				continue
 			}

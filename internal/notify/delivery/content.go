@@ -176,6 +176,14 @@ func (c *contents) values(ctx context.Context, l *message, link string, locale l
 		UnsubscribeID: c.token(l), UnsubscribeURL: link,
 		RequestReceived: s.Received.UTC(), Domain: c.o.Domain, Data: data, Locale: locale,
 	}
+	if s.Digest != nil {
+		if v.Digest, err = s.Digest.Data(); err != nil {
+			return template.Values{}, err
+		}
+		if s.Digest.Count > 1 {
+			v.Text, v.HTML = s.Digest.List()
+		}
+	}
 	if a := audienceOf(l); a != nil {
 		v.Endorsement = template.Endorse(*a, s.CampaignTypeID != "")
 		switch a.Type {

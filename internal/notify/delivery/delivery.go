@@ -123,6 +123,8 @@ type Delivery struct {
 	// lines are the channels, and expansions the other part that is woken.
 	lines      []*line
 	expansions signal
+	// collected is woken when messages were collected in digests.
+	collected signal
 	// lookups counts consecutive failures of address lookups.
 	lookups failures
 }
@@ -134,6 +136,7 @@ func New(o Options) *Delivery {
 		o:          o,
 		contents:   newContents(o),
 		expansions: newSignal(),
+		collected:  newSignal(),
 	}
 	d.lines = d.newLines()
 	d.calls = newCaller(o)
@@ -255,6 +258,7 @@ func (d *Delivery) run(ctx context.Context) {
 		parts.Loop(ctx, "delivery", func() { d.dispatch(ctx, l) })
 	}
 	parts.Loop(ctx, "delivery expansion", func() { d.expand(ctx) })
+	parts.Loop(ctx, "digests", func() { d.endDigests(ctx) })
 	parts.Loop(ctx, "webhook calls", func() { d.calls.run(ctx, d.owner) })
 	parts.Loop(ctx, "delivery leases", func() { d.renew(ctx) })
 	parts.Loop(ctx, "delivery upkeep", func() { d.upkeep(ctx) })
@@ -328,7 +332,10 @@ func (d *Delivery) Purge(ctx context.Context) {
 }
 
 // finished is called after each commit.
-func (d *Delivery) finished(again bool) {
+func (d *Delivery) finished(again, collected bool) {
+	if collected {
+		d.collected.send()
+	}
 	if again {
 		d.wake() // a message may be due earlier
 	}

@@ -68,16 +68,17 @@ func (d *Delivery) newLines() []*line {
 	make := func(id notify.ChannelID, c notify.Channel, steps ...func(context.Context, *sorted) error) *line {
 		return &line{id, c, newInFlight(d.o.Workers*d.o.Batch, d.o.Metrics), newSignal(), steps}
 	}
-	lines := []*line{make(notify.Email, d.o.Channel, d.current, d.workflow, d.addresses, d.wanted, d.notSuppressed,
-		d.languages)}
+	lines := []*line{make(notify.Email, d.o.Channel, d.current, d.workflow, d.gather, d.addresses, d.wanted,
+		d.notSuppressed, d.languages)}
 	for _, more := range []struct {
 		id    notify.ChannelID
 		steps []func(context.Context, *sorted) error
 	}{
-		{notify.Inbox, []func(context.Context, *sorted) error{d.current, d.workflow, d.users, d.wanted, d.languages}},
-		{notify.Hook, []func(context.Context, *sorted) error{d.current, d.workflow, d.wanted, d.languages}},
+		{notify.Inbox, []func(context.Context, *sorted) error{d.current, d.workflow, d.users, d.gather, d.wanted,
+			d.languages}},
+		{notify.Hook, []func(context.Context, *sorted) error{d.current, d.workflow, d.gather, d.wanted, d.languages}},
 		// A chat is no recipient that could unsubscribe.
-		{notify.Chat, []func(context.Context, *sorted) error{d.current, d.workflow, d.languages}},
+		{notify.Chat, []func(context.Context, *sorted) error{d.current, d.workflow, d.gather, d.languages}},
 	} {
 		if c := d.o.More[more.id]; c != nil {
 			lines = append(lines, make(more.id, c, more.steps...))

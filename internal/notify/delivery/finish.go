@@ -27,9 +27,9 @@ type finisher struct {
 	metrics *Metrics
 	log     *slog.Logger
 	// makeCallbacks makes the webhook calls; finished is called after each
-	// commit with whether any message is to be retried.
+	// commit with whether any message is to be retried, and any was collected.
 	makeCallbacks notify.CallbackMaker
-	finished      func(again bool)
+	finished      func(again, collected bool)
 
 	wake signal
 
@@ -191,12 +191,12 @@ func (f *finisher) committed(batch []notify.Outcome, old int) {
 			f.log.Error("empty delivery journal failed", "error", err)
 		}
 	}
-	again := false
+	again, collected := false, false
 	for _, o := range batch {
-		again = again || o.Status == notify.Retry
+		again, collected = again || o.Status == notify.Retry, collected || o.Entry != nil
 	}
 	f.metrics.outcomes(batch)
-	f.finished(again)
+	f.finished(again, collected)
 }
 
 // signal wakes one waiter; several sends without a waiter count as one.

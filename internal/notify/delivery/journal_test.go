@@ -149,7 +149,7 @@ func (l *ledger) count() int {
 func startFinisher(t *testing.T, l *ledger, j *journal) (f *finisher, stop func()) {
 	t.Helper()
 	f = newFinisher(l, j, slog.New(slog.DiscardHandler), nil)
-	f.finished = func(bool) {}
+	f.finished = func(bool, bool) {}
 	ctx, cancel := context.WithCancel(context.Background())
 	last, cancelLast := context.WithCancel(context.Background())
 	ended := make(chan struct{})

@@ -28,7 +28,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_notify_messages_total",
 			Help: "Messages by outcome: queued, delivered, failed, retry (each temporary failure), undeliverable, " +
-				"unsubscribed, canceled (while claimed), skipped (by a workflow).",
+				"unsubscribed, canceled (while claimed), skipped (by a workflow), digested.",
 		}, []string{"status"}),
 		parked: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "ingot_notify_parked_total", Help: "Messages that failed because they could not be rendered.",
@@ -61,7 +61,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, []string{"result"}),
 	}
 	for _, s := range []notify.Status{notify.Queued, notify.Delivered, notify.Failed, notify.Retry, notify.Undeliverable,
-		notify.Unsubscribed, notify.Canceled, notify.Skipped} {
+		notify.Unsubscribed, notify.Canceled, notify.Skipped, notify.Digested} {
 		m.messages.WithLabelValues(string(s))
 	}
 	r.MustRegister(m.messages, m.parked, m.inFlight, m.waiting, m.expanding, m.lag, m.journal, m.cut,
@@ -75,7 +75,9 @@ func (m *Metrics) outcomes(all []notify.Outcome) {
 	}
 	counts := map[notify.Status]int{}
 	for _, o := range all {
-		counts[o.Status]++
+		if o.Entry == nil {
+			counts[o.Status]++
+		}
 		if o.Parked {
 			m.parked.Inc()
 		}
@@ -97,6 +99,13 @@ func (m *Metrics) claimed(all []notify.Claimed) {
 		}
 	}
 	m.messages.WithLabelValues(string(notify.Queued)).Add(float64(n))
+}
+
+// digested counts messages that became part of digests.
+func (m *Metrics) digested(n int) {
+	if m != nil {
+		m.messages.WithLabelValues(string(notify.Digested)).Add(float64(n))
+	}
 }
 
 func (m *Metrics) addInFlight(n int) {

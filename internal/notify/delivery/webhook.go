@@ -121,7 +121,7 @@ func (c *caller) callbacks(hook notify.Webhook, messages []*notify.Claimed) []no
 // About canceled messages there is no call, because the answer to the cancellation counts them, and about skipped
 // ones neither: the recipient was reached by another channel, or not meant to be.
 func wants(hook notify.Webhook, s notify.Status) bool {
-	if s == notify.Canceled || s == notify.Skipped {
+	if s == notify.Canceled || s == notify.Skipped || s == notify.Digested {
 		return false
 	}
 	return len(hook.Events) == 0 || slices.Contains(hook.Events, s) || s == notify.Unsubscribed &&

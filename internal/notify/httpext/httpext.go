@@ -171,6 +171,7 @@ func Register(g *web.Group, o Options) {
 	f.registerChannels(g)
 	f.registerDestinations(g)
 	f.registerWorkflows(g)
+	f.registerDigests(g)
 	f.registerInbox(g)
 	f.registerPeople(g)
 	f.registerRecurring(g)

@@ -17,8 +17,8 @@ func TestDescriptions(t *testing.T) {
 		paths, schemas   int
 		ownPath, ownType string
 	}{
-		"1": {httpext.DescriptionV1(), 71, 38, "/registration", "Preferences"},
-		"2": {httpext.DescriptionV2(), 63, 39, "/senders", "Campaign"},
+		"1": {httpext.DescriptionV1(), 72, 40, "/registration", "Preferences"},
+		"2": {httpext.DescriptionV2(), 64, 41, "/senders", "Campaign"},
 	} {
 		d, err := openapitest.Parse(c.text, nil)
 		if err != nil {

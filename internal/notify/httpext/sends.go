@@ -32,6 +32,7 @@ type sendBody struct {
 	Canceled       *time.Time        `json:"canceled_at,omitempty"`
 	Finished       *time.Time        `json:"completed_at"`
 	Counts         countsBody        `json:"counts"`
+	Entries        int               `json:"digest_entries,omitempty"` // of a digest
 	Links          map[string]link   `json:"_links"`
 }
 
@@ -45,6 +46,7 @@ type countsBody struct {
 	Unsubscribed  int `json:"unsubscribed"`
 	Canceled      int `json:"canceled"`
 	Skipped       int `json:"skipped"`
+	Digested      int `json:"digested"`
 }
 
 type link struct {
@@ -58,8 +60,14 @@ func (f *handlers) presentSend(s notify.Send) sendBody {
 		Audiences: s.Audiences,
 		Subject:   s.Content.Subject, Received: s.Received,
 		Counts: countsBody{c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable, c.Unsubscribed,
-			c.Canceled, c.Skipped},
+			c.Canceled, c.Skipped, c.Digested},
 		Links: map[string]link{"self": {"/sends/" + id}, "messages": {"/messages?send=" + id}},
+	}
+	if out.Audiences == nil { // the digest of a chat
+		out.Audiences = []notify.Audience{}
+	}
+	if s.Digest != nil {
+		out.Entries = s.Digest.Count
 	}
 	if !s.SendAt.IsZero() {
 		out.SendAt = &s.SendAt
@@ -219,18 +227,21 @@ func limitOf(q url.Values) (int, error) {
 }
 
 type messageBody struct {
-	ID       string          `json:"id"`
-	SendID   string          `json:"send_id"`
-	Status   notify.Status   `json:"status"`
-	UserID   string          `json:"user_id,omitempty"`
-	Email    string          `json:"email,omitempty"`
-	Channel  string          `json:"channel,omitempty"` // unless it is email
-	Attempts int             `json:"attempts"`
-	Next     *time.Time      `json:"next_attempt_at"`
-	Updated  time.Time       `json:"updated_at"`
-	Reason   string          `json:"reason,omitempty"`
-	Parked   bool            `json:"parked"`
-	Links    map[string]link `json:"_links"`
+	ID       string        `json:"id"`
+	SendID   string        `json:"send_id"`
+	Status   notify.Status `json:"status"`
+	UserID   string        `json:"user_id,omitempty"`
+	Email    string        `json:"email,omitempty"`
+	Channel  string        `json:"channel,omitempty"` // unless it is email
+	Attempts int           `json:"attempts"`
+	Next     *time.Time    `json:"next_attempt_at"`
+	Updated  time.Time     `json:"updated_at"`
+	Reason   string        `json:"reason,omitempty"`
+	// Digest is the id of the digest's message that it became part of; Collected, that it waits for one.
+	Digest    string          `json:"digest_id,omitempty"`
+	Collected bool            `json:"collected,omitempty"`
+	Parked    bool            `json:"parked"`
+	Links     map[string]link `json:"_links"`
 }
 
 func (f *handlers) presentMessage(m notify.Message) messageBody {
@@ -240,6 +251,10 @@ func (f *handlers) presentMessage(m notify.Message) messageBody {
 		ID: id, SendID: send, Status: m.Status, UserID: m.UserID, Email: m.Email, Attempts: m.Attempts,
 		Updated: m.Updated, Reason: m.Reason, Parked: m.Parked,
 		Links: map[string]link{"status": {"/messages/" + id}, "send": {"/sends/" + send}},
+	}
+	out.Collected = m.Collected
+	if m.Digest != 0 {
+		out.Digest = ids.Message(m.Digest)
 	}
 	if m.Channel != notify.Email {
 		out.Channel = m.Channel.String()
@@ -322,10 +337,10 @@ func (f *handlers) messageQuery(r *http.Request, q url.Values) (notify.MessageQu
 	}
 	switch query.Status {
 	case "", notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable, notify.Unsubscribed,
-		notify.Canceled, notify.Skipped:
+		notify.Canceled, notify.Skipped, notify.Digested:
 	default:
 		return query, fault.New(fault.BadQuery,
-			"status must be queued, retry, delivered, failed, undeliverable, unsubscribed, canceled or skipped.")
+			"status must be queued, retry, delivered, failed, undeliverable, unsubscribed, canceled, skipped or digested.")
 	}
 	if name := q.Get("channel"); name != "" {
 		channels, err := notify.ParseChannels([]string{name})

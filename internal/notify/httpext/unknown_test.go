@@ -99,6 +99,7 @@ func TestUnknownFields(t *testing.T) {
 		{1, "POST /sends", "", `{"kind_id":"news","recipients":[{"user":"u-1","colour":"x"}]}`, 422, "colour", ""},
 		{1, "POST /webhooks", "", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /kinds/{kind}/workflow", "/kinds/news/workflow", `{"steps":[{"channel":"email"}],"colour":"x"}`, 422, "colour", ""},
+		{1, "PUT /kinds/{kind}/digest", "/kinds/news/digest", `{"window":"1h","colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /kinds/{kind}/channels", "/kinds/news/channels", `{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /campaign_types/{type}/channels", "/campaign_types/" + kind.ID + "/channels",
 			`{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
@@ -133,6 +134,7 @@ func TestUnknownFields(t *testing.T) {
 		{2, "POST /sends", "", `{"kind_id":"news","recipients":[{"user":"u-1","colour":"x"}]}`, 422, "colour", ""},
 		{2, "POST /webhooks", "", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /kinds/{kind}/workflow", "/kinds/news/workflow", `{"steps":[{"channel":"email"}],"colour":"x"}`, 422, "colour", ""},
+		{2, "PUT /kinds/{kind}/digest", "/kinds/news/digest", `{"window":"1h","colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /kinds/{kind}/channels", "/kinds/news/channels", `{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /campaign_types/{type}/channels", "/campaign_types/" + kind.ID + "/channels",
 			`{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
@@ -162,6 +164,7 @@ func TestUnknownFields(t *testing.T) {
 		if slices.Contains([]string{"/templates/preview", "/templates/check", "/webhooks", "/sends", "/erasures"},
 			path) ||
 			strings.Contains(path, "/variants/") || strings.Contains(path, "/channels") || strings.Contains(path, "/workflow") ||
+			strings.HasSuffix(path, "/digest") ||
 			strings.HasPrefix(path, "/partials/") || strings.HasSuffix(path, "/rollback") ||
 			strings.HasPrefix(path, "/destinations") ||
 			strings.HasPrefix(path, "/recurring_sends") || strings.HasPrefix(path, "/inbox/") {

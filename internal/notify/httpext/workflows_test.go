@@ -134,7 +134,7 @@ func TestTimeline(t *testing.T) {
 		path:                           `"event":"skipped","channel":"email"`,
 		"/messages?status=skipped":     `"status":"skipped"`,
 		"/messages/" + answer[0].ID:    `{"status":"undeliverable"}`,
-		"/sends":                       `"skipped":1}`,
+		"/sends":                       `"skipped":1,`,
 		"/messages?id=" + answer[0].ID: `"reason":"read"`,
 	} {
 		if a := w.Expect(1, c, "GET", path, "", 200, ""); !strings.Contains(a.Body, want) {

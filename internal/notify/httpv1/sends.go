@@ -272,11 +272,14 @@ func (f *handlers) message(w http.ResponseWriter, r *http.Request) error {
 	if owner != clientID {
 		return missing(errors.Join(notify.ErrNotFound, errors.New("it belongs to another client")))
 	}
+	if m, err = notify.Followed(r.Context(), f.Store, m); err != nil {
+		return err
+	}
 	status := m.Status
 	switch status { // this version has four words
 	case notify.Retry:
 		status = notify.Queued
-	case notify.Unsubscribed, notify.Canceled, notify.Skipped:
+	case notify.Unsubscribed, notify.Canceled, notify.Skipped, notify.Digested:
 		status = notify.Undeliverable
 	}
 	return web.Answer(w, http.StatusOK, map[string]string{"status": string(status)}, nil)

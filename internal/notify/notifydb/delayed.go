@@ -8,20 +8,20 @@ import (
 	"ingot/internal/notify"
 )
 
-// delayed counts messages that workflows delay, by client. A message counts from when it is made until it is final,
-// and again when it is replayed.
+// delayed counts messages that workflows delay or digests collect, by client. A message counts from when it is made
+// until it is final, and again when it is replayed.
 type delayed map[string]int
 
 // change counts n messages of a send by one channel.
 func (d delayed) change(send *notify.Send, by notify.ChannelID, n int) {
-	if send.Workflow.Delay(by) > 0 {
+	if send.Delays(by) {
 		d[send.ClientID] += n
 	}
 }
 
 // made counts new messages of a send.
 func (d delayed) made(send *notify.Send, recipients []notify.Recipient) {
-	if !send.Workflow.Delays() {
+	if !send.DelaysAny() {
 		return
 	}
 	for _, r := range recipients {
@@ -47,7 +47,7 @@ func (d delayed) store(tx *db.Tx, shard int) error {
 // delays returns how many delayed messages a call causes, as far as that is known: an audience that is read later
 // counts as one recipient.
 func (a *acceptance) delays() int {
-	if !a.Workflow.Delays() {
+	if !a.DelaysAny() {
 		return 0
 	}
 	count := delayed{}
@@ -57,8 +57,8 @@ func (a *acceptance) delays() int {
 		return n
 	}
 	steps := 0
-	for _, s := range a.Workflow.Steps {
-		if s.After > 0 {
+	for _, by := range a.Channels.List() {
+		if a.Delays(by) {
 			steps++
 		}
 	}
@@ -70,7 +70,7 @@ func (a *acceptance) delays() int {
 func admitDelayed(tx *db.Tx, batch []*acceptance) error {
 	var clients []string
 	for _, a := range batch {
-		if a.err == nil && !a.replayed && a.DelayedLimit > 0 && a.Workflow.Delays() {
+		if a.err == nil && !a.replayed && a.DelayedLimit > 0 && a.DelaysAny() {
 			clients = append(clients, a.ClientID)
 		}
 	}

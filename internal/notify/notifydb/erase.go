@@ -159,7 +159,7 @@ func (s *Store) carryOut(ctx context.Context, id string) (emptied []notify.Owner
 	for _, step := range []func(context.Context, *erasure) error{
 		// Recurring sends first: they make lists.
 		s.collectAddresses, s.erasePreferences, s.eraseSuppressions, s.eraseRecurring, s.eraseLists, s.eraseScheduled,
-		s.eraseContents, s.eraseMessages, s.eraseInboxes, s.eraseCalls,
+		s.eraseContents, s.eraseMessages, s.eraseDigests, s.eraseInboxes, s.eraseCalls,
 	} {
 		if err := step(ctx, &e); err != nil {
 			return e.Inboxes, err

@@ -21,7 +21,7 @@ func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome,
 	numbers := make([]int64, 0, len(outcomes))
 	for i := range outcomes {
 		o := &outcomes[i]
-		if n, ok := statusNumber(o.Status); !ok || n == 0 {
+		if n, ok := statusNumber(o.Status); !ok || (n == 0) != (o.Entry != nil) || o.Status == notify.Digested {
 			return nil, fmt.Errorf("%q is not a valid outcome of message %d", o.Status, o.Number)
 		}
 		if err := allStorable(o.Reason, o.Email); err != nil {
@@ -113,7 +113,7 @@ func (s *Store) finish(tx *db.Tx, f *finish, outcomes []notify.Outcome, numbers 
 	changed := map[int64]int{}
 	for _, o := range outcomes {
 		m := messages[o.Number]
-		if m == nil || m.Status.Final() {
+		if m == nil || m.Status.Final() || m.Collected { // by another server, after the lease of this one ended
 			continue
 		}
 		send := known[notify.SendOf(o.Number)]
@@ -135,12 +135,18 @@ func (s *Store) finish(tx *db.Tx, f *finish, outcomes []notify.Outcome, numbers 
 			f.delays.change(send, m.Channel, -1)
 		}
 	}
+	if err := s.collect(tx, changes, func(c *change) *notify.Send { return known[notify.SendOf(c.Number)] }); err != nil {
+		return err
+	}
 	return s.storeFinish(tx, f, outcomes, changes, shard)
 }
 
 // storeFinish stores what a run of Finish changes.
 func (s *Store) storeFinish(tx *db.Tx, f *finish, outcomes []notify.Outcome, changes []change, shard int) error {
 	if err := storeChanges(tx, changes); err != nil {
+		return err
+	}
+	if err := storeEntries(tx, changes); err != nil {
 		return err
 	}
 	if err := storeAttempts(tx, changes); err != nil {
@@ -166,8 +172,8 @@ func (s *Store) storeFinish(tx *db.Tx, f *finish, outcomes []notify.Outcome, cha
 
 // apply applies an outcome to a message and counts it.
 func (f *finish) apply(m *notify.Message, o notify.Outcome) change {
-	if m.Canceled && o.Status == notify.Retry {
-		o.Status, o.Reason, o.Due = notify.Canceled, reasonCanceled, time.Time{}
+	if m.Canceled && (o.Status == notify.Retry || o.Entry != nil) {
+		o.Status, o.Reason, o.Due, o.Entry = notify.Canceled, reasonCanceled, time.Time{}, nil
 	}
 	m.Canceled = false
 	old, _ := statusNumber(m.Status)
@@ -185,9 +191,10 @@ func (f *finish) apply(m *notify.Message, o notify.Outcome) change {
 	m.Status, m.Reason, m.Parked = o.Status, o.Reason, o.Parked
 	m.Updated = db.Time(db.Nanos(o.At))
 	m.Due = time.Time{}
-	if o.Status == notify.Retry {
+	switch {
+	case o.Status == notify.Retry:
 		m.Due = db.Time(db.Nanos(o.Due))
-	} else {
+	case o.Entry == nil:
 		f.waiting--
 	}
 	if o.Attempted {
@@ -196,7 +203,7 @@ func (f *finish) apply(m *notify.Message, o notify.Outcome) change {
 	if m.Email == "" {
 		m.Email = o.Email
 	}
-	return change{*m, status, o.Attempted}
+	return change{Message: *m, status: status, attempted: o.Attempted, entry: o.Entry}
 }
 
 // storeCounts updates the counters of large sends; small ones are counted on
@@ -249,6 +256,8 @@ type change struct {
 	notify.Message
 	status    int
 	attempted bool
+	entry     *notify.Entry // it is collected
+	digest    int64         // in this digest
 }
 
 // changedRows updates many messages at once, for SQLite: a statement for each took an eighth of the processor

@@ -23,7 +23,9 @@ const lanes = priorities * notify.ChannelCount
 
 func laneOf(c notify.ChannelID, p notify.Priority) int { return priorities*int(c) + int(p) }
 
-func channelOf(lane int) notify.ChannelID { return notify.ChannelID(lane / priorities) }
+func channelOf(lane int) notify.ChannelID {
+	return notify.ChannelID(lane % collectedLanes / priorities)
+}
 
 // position is a position in a queue, which is ordered by due time, then number.
 type position struct{ due, number int64 }
@@ -210,7 +212,8 @@ func (h *held) changes(outcomes []notify.Outcome) []leaseChange {
 			parts[m.lease] = p
 		}
 		p.done[o.Number] = struct{}{}
-		if o.Status == notify.Retry || o.Status == notify.Failed { // a failed one may be replayed
+		// A failed one may be replayed, one that is collected canceled.
+		if o.Status == notify.Retry || o.Status == notify.Failed || o.Status == notify.Queued {
 			p.freed[o.Number] = struct{}{}
 		}
 	}

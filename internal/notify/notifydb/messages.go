@@ -9,16 +9,19 @@ import (
 	"ingot/internal/notify"
 )
 
-const messageColumns = "number, status, attempts, due, updated, audience, parked, user_id, email, reason, lane"
+const messageColumns = "number, status, attempts, due, updated, audience, parked, user_id, email, reason, lane, digest"
 
 func scanMessage(row db.Scanner) (m notify.Message, err error) {
 	var status, lane int
 	err = row.Scan(&m.Number, &status, &m.Attempts, moment{&m.Due}, moment{&m.Updated}, &m.Audience, &m.Parked,
-		&m.UserID, &m.Email, &m.Reason, &lane)
+		&m.UserID, &m.Email, &m.Reason, &lane, &m.Digest)
 	if err != nil {
 		return m, err
 	}
 	m.Status, m.Channel = statuses[status], channelOf(lane)
+	if m.Status != notify.Digested { // the number of the digest that collects it is internal
+		m.Digest, m.Collected = 0, m.Digest != 0 && !m.Status.Final()
+	}
 	if m.Parked && !m.Status.Final() {
 		m.Parked, m.Canceled = false, true
 	}
@@ -188,7 +191,7 @@ func conditionsOf(q notify.MessageQuery) (conditions string, args []any, ok bool
 		b.WriteString(" AND parked AND status = 3")
 	}
 	if q.OnChannel {
-		add("lane / 3 = ?", int(q.Channel))
+		add("(lane & 255) / 3 = ?", int(q.Channel))
 	}
 	if q.UserID != "" {
 		add("user_id = ?", q.UserID)

@@ -76,6 +76,11 @@ func TestPlans(t *testing.T) {
 				"SELECT name FROM notify_recurring WHERE (client_id, name) > (?, ?) ORDER BY client_id, name LIMIT ?",
 				[]any{"c", "n", 10}, recurringKey,
 			},
+			"DigestFirst":  {firstDigest, nil, "notify_digests_due"},
+			"DigestClient": {nextClient, []any{"c"}, "notify_digests_"},
+			"DigestDue":    {dueDigests, []any{"c", now, 100}, "notify_digests_client"},
+			"DigestEntries": {"SELECT number FROM notify_messages WHERE " + numbersIn(d.Dialect(), "digest") + waitingEntries,
+				[]any{list}, "notify_messages_digest"},
 			"Callbacks": {"SELECT id FROM notify_callbacks WHERE due <= ? ORDER BY due, id LIMIT ?", []any{now, 10},
 				"notify_callbacks_due"},
 		} {

@@ -9,7 +9,7 @@ import (
 	"ingot/internal/notify"
 )
 
-const kindColumns = "client_id, id, description, critical, template_id, channels, workflow"
+const kindColumns = "client_id, id, description, critical, template_id, channels, workflow, digest"
 
 func scanClient(s db.Scanner) (c notify.Client, err error) {
 	err = s.Scan(&c.ID, &c.Description, &c.TemplateID)
@@ -17,10 +17,13 @@ func scanClient(s db.Scanner) (c notify.Client, err error) {
 }
 
 func scanKind(s db.Scanner) (k notify.Kind, err error) {
-	var w string
-	err = s.Scan(&k.ClientID, &k.ID, &k.Description, &k.Critical, &k.TemplateID, &k.Channels, &w)
+	var w, rule string
+	err = s.Scan(&k.ClientID, &k.ID, &k.Description, &k.Critical, &k.TemplateID, &k.Channels, &w, &rule)
 	if err == nil && w != "" {
 		err = json.Unmarshal([]byte(w), &k.Workflow)
+	}
+	if err == nil && rule != "" {
+		err = json.Unmarshal([]byte(rule), &k.DigestRule)
 	}
 	return k, err
 }
@@ -46,7 +49,7 @@ func (s *Store) Register(ctx context.Context, c notify.Client, kinds []notify.Ki
 			keep = append(keep, k.ID)
 			_, err := tx.Exec(insert("notify_kinds", kindColumns)+
 				" ON CONFLICT (client_id, id) DO UPDATE SET description = excluded.description, critical = excluded.critical",
-				c.ID, k.ID, k.Description, k.Critical, orDefault(k.TemplateID), 0, "")
+				c.ID, k.ID, k.Description, k.Critical, orDefault(k.TemplateID), 0, "", "")
 			if err != nil {
 				return err
 			}

@@ -15,22 +15,24 @@ import (
 
 // sendData holds the fields of a send that never change and are not queried.
 type sendData struct {
-	SenderID          string            `json:"sender,omitempty"`
-	CampaignTypeID    string            `json:"type,omitempty"`
-	Critical          bool              `json:"critical,omitempty"`
-	KindDescription   string            `json:"kind,omitempty"`
-	SourceDescription string            `json:"source,omitempty"`
-	TemplateID        string            `json:"template,omitempty"`
-	Audiences         []notify.Audience `json:"audiences,omitempty"`
-	Content           notify.Content    `json:"content"`
-	RequestID         string            `json:"request,omitempty"`
-	Trace             string            `json:"trace,omitempty"`
-	Data              json.RawMessage   `json:"data,omitempty"`
-	Locale            string            `json:"locale,omitempty"`
-	Channels          notify.Channels   `json:"channels,omitempty"`
-	Workflow          *notify.Workflow  `json:"workflow,omitempty"`
-	SendAt            int64             `json:"at,omitempty"`
-	ExpiresAt         int64             `json:"until,omitempty"`
+	SenderID          string             `json:"sender,omitempty"`
+	CampaignTypeID    string             `json:"type,omitempty"`
+	Critical          bool               `json:"critical,omitempty"`
+	KindDescription   string             `json:"kind,omitempty"`
+	SourceDescription string             `json:"source,omitempty"`
+	TemplateID        string             `json:"template,omitempty"`
+	Audiences         []notify.Audience  `json:"audiences,omitempty"`
+	Content           notify.Content     `json:"content"`
+	RequestID         string             `json:"request,omitempty"`
+	Trace             string             `json:"trace,omitempty"`
+	Data              json.RawMessage    `json:"data,omitempty"`
+	Locale            string             `json:"locale,omitempty"`
+	Channels          notify.Channels    `json:"channels,omitempty"`
+	Workflow          *notify.Workflow   `json:"workflow,omitempty"`
+	SendAt            int64              `json:"at,omitempty"`
+	ExpiresAt         int64              `json:"until,omitempty"`
+	DigestRule        *notify.DigestRule `json:"collect,omitempty"`
+	Digest            *notify.Digest     `json:"digest,omitempty"`
 }
 
 // encodeSend encodes the data column. Texts were checked: JSON would hide a
@@ -49,7 +51,7 @@ func encodeSend(s *notify.Send) (string, error) {
 	out, err := json.Marshal(sendData{
 		s.SenderID, s.CampaignTypeID, s.Critical, s.KindDescription, s.SourceDescription, s.TemplateID,
 		s.Audiences, s.Content, s.RequestID, s.Trace, s.Data, s.Locale, s.Channels, s.Workflow,
-		db.Nanos(s.SendAt), db.Nanos(s.ExpiresAt),
+		db.Nanos(s.SendAt), db.Nanos(s.ExpiresAt), s.DigestRule, s.Digest,
 	})
 	return string(out), err
 }
@@ -81,7 +83,7 @@ func (r *sendRow) set(d *sendData) {
 	r.SenderID, r.CampaignTypeID, r.Critical = d.SenderID, d.CampaignTypeID, d.Critical
 	r.KindDescription, r.SourceDescription, r.TemplateID = d.KindDescription, d.SourceDescription, d.TemplateID
 	r.Audiences, r.Content, r.RequestID, r.Trace = d.Audiences, d.Content, d.RequestID, d.Trace
-	r.Channels, r.Workflow = d.Channels, d.Workflow
+	r.Channels, r.Workflow, r.DigestRule, r.Digest = d.Channels, d.Workflow, d.DigestRule, d.Digest
 	r.Data, r.Locale, r.SendAt, r.ExpiresAt = d.Data, d.Locale, db.Time(d.SendAt), db.Time(d.ExpiresAt)
 }
 
@@ -174,10 +176,10 @@ func count(tx *db.Tx, r *sendRow) error {
 	c := &r.Counts
 	err := tx.QueryRow(`SELECT COALESCE(SUM(total), 0), COALESCE(SUM(queued), 0), COALESCE(SUM(retry), 0), COALESCE(SUM(delivered), 0),
 			COALESCE(SUM(failed), 0), COALESCE(SUM(undeliverable), 0), COALESCE(SUM(unsubscribed), 0), COALESCE(SUM(canceled), 0),
-			COALESCE(SUM(skipped), 0), COALESCE(MAX(latest), 0)
+			COALESCE(SUM(skipped), 0), COALESCE(SUM(digested), 0), COALESCE(MAX(latest), 0)
 			FROM notify_counts WHERE send = ?`, r.Number).
 		Scan(&c.Total, &c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable, &c.Unsubscribed, &c.Canceled,
-			&c.Skipped, &latest)
+			&c.Skipped, &c.Digested, &latest)
 	if err != nil {
 		return err
 	}
@@ -208,7 +210,7 @@ func count(tx *db.Tx, r *sendRow) error {
 
 // statuses are indexed by their number in the database.
 var statuses = [...]notify.Status{notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable,
-	notify.Unsubscribed, notify.Canceled, notify.Skipped}
+	notify.Unsubscribed, notify.Canceled, notify.Skipped, notify.Digested}
 
 func statusNumber(s notify.Status) (int, bool) {
 	for i, known := range statuses {
@@ -222,11 +224,11 @@ func statusNumber(s notify.Status) (int, bool) {
 // counter returns the counter of a status.
 func counter(c *notify.Counts, status int) *int {
 	return [...]*int{&c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable, &c.Unsubscribed,
-		&c.Canceled, &c.Skipped}[status]
+		&c.Canceled, &c.Skipped, &c.Digested}[status]
 }
 
 const countColumns = "send, shard, total, queued, retry, delivered, failed, undeliverable, unsubscribed, canceled, " +
-	"skipped, latest"
+	"skipped, digested, latest"
 
 // addCounts adds to the counters of a send.
 func addCounts(tx *db.Tx, send int64, shard int, c notify.Counts, latest int64) error {
@@ -236,9 +238,10 @@ func addCounts(tx *db.Tx, send int64, shard int, c notify.Counts, latest int64) 
 			failed = notify_counts.failed + excluded.failed, undeliverable = notify_counts.undeliverable + excluded.undeliverable,
 			unsubscribed = notify_counts.unsubscribed + excluded.unsubscribed,
 			canceled = notify_counts.canceled + excluded.canceled, skipped = notify_counts.skipped + excluded.skipped,
+			digested = notify_counts.digested + excluded.digested,
 			latest = CASE WHEN excluded.latest > notify_counts.latest THEN excluded.latest ELSE notify_counts.latest END`,
 		send, shard, c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable, c.Unsubscribed, c.Canceled,
-		c.Skipped, latest)
+		c.Skipped, c.Digested, latest)
 	return err
 }
 
@@ -278,7 +281,7 @@ const (
 )
 
 func sizeOf(s *notify.Send) int {
-	return 512 + len(s.Content.Subject) + len(s.Content.Text) + len(s.Content.HTML) + len(s.Data)
+	return 512 + s.Digest.Size() + len(s.Content.Subject) + len(s.Content.Text) + len(s.Content.HTML) + len(s.Data)
 }
 
 func (c *sendCache) get(number int64) *notify.Send {

@@ -56,6 +56,7 @@ type Store struct {
 	// erasing allows one erasure of this process at a time.
 	erasing chan struct{}
 	hashes  hashes
+	digests digestTurn
 }
 
 var _ notify.Store = (*Store)(nil)

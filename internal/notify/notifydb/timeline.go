@@ -113,6 +113,9 @@ func (s *Store) Progress(ctx context.Context, of []notify.Message) (map[int64]ma
 		if err != nil {
 			return nil, err
 		}
+		if err := followDigests(tx, rows); err != nil {
+			return nil, err
+		}
 		known := make(map[int64]*notify.Message, len(rows))
 		for i := range rows {
 			known[rows[i].Number] = &rows[i]
@@ -169,7 +172,11 @@ func (s *Store) Timeline(ctx context.Context, number int64) (notify.Timeline, er
 		rows = slices.DeleteFunc(rows, func(o notify.Message) bool {
 			return o.Number != number && o.Channel != notify.Chat && !sameRecipient(&m, &o)
 		})
-		t.Passages, err = passages(tx, rows)
+		digests, err := digestsOf(tx, rows)
+		if err != nil {
+			return t, err
+		}
+		t.Passages, err = passages(tx, append(rows, digests...))
 		return t, err
 	})
 }
@@ -197,4 +204,34 @@ func passages(tx *db.Tx, rows []notify.Message) ([]notify.Passage, error) {
 		all[i] = notify.Passage{Message: m, Attempts: attempts[m.Number], Read: in.read, Archived: in.archived}
 	}
 	return all, err
+}
+
+// digestsOf returns the messages of the digests that messages became part of.
+func digestsOf(tx *db.Tx, rows []notify.Message) ([]notify.Message, error) {
+	var numbers []int64
+	for _, m := range rows {
+		if m.Digest != 0 {
+			numbers = append(numbers, m.Digest)
+		}
+	}
+	if len(numbers) == 0 {
+		return nil, nil
+	}
+	slices.Sort(numbers)
+	return messagesIn(tx, slices.Compact(numbers))
+}
+
+// followDigests gives messages that became part of a digest its status.
+func followDigests(tx *db.Tx, rows []notify.Message) error {
+	digests, err := digestsOf(tx, rows)
+	status := make(map[int64]notify.Status, len(digests))
+	for _, m := range digests {
+		status[m.Number] = m.Status
+	}
+	for i := range rows {
+		if s, known := status[rows[i].Digest]; known {
+			rows[i].Status = s
+		}
+	}
+	return err
 }

@@ -215,7 +215,8 @@ func (s *Store) freeing(ctx context.Context, remove func(*db.Tx) ([]freed, error
 // rows are a client's. Rows cost something even if they are empty.
 var definitionTables = []struct{ table, columns, where string }{
 	{"notify_clients", "octet_length(description)", "id = ?"},
-	{"notify_kinds", "octet_length(id) + octet_length(description) + octet_length(workflow)", "client_id = ?"},
+	{"notify_kinds", "octet_length(id) + octet_length(description) + octet_length(workflow) + octet_length(digest)",
+		"client_id = ?"},
 	{"notify_schemas", "octet_length(content)", "client_id = ?"},
 	{"notify_templates", templateBytes, "creator = ?"},
 	{"notify_templates", templateBytes, "owner = ?"},

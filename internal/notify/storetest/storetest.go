@@ -124,6 +124,16 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"WorkflowLimit", testWorkflowLimit},
 		{"WorkflowFlood", testWorkflowFlood},
 		{"WorkflowPurge", testWorkflowPurge},
+		{"DigestRule", testDigestRule},
+		{"Digests", testDigests},
+		{"DigestFull", testDigestFull},
+		{"DigestLife", testDigestLife},
+		{"DigestLimit", testDigestLimit},
+		{"DigestList", testDigestList},
+		{"DigestErase", testDigestErase},
+		{"DigestTurns", testDigestTurns},
+		{"DigestBytes", testDigestBytes},
+		{"DigestsTogether", testDigestsTogether},
 		{"Progress", testProgress},
 		{"Timeline", testTimeline},
 		{"Erase", testErase},
@@ -168,12 +178,15 @@ func (k *kit) wantErr(err, want error) {
 	}
 }
 
-func (k *kit) equal(what string, got, want any) {
+func (k *kit) equal(what string, got, want any, more ...cmp.Option) {
 	k.Helper()
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(want, got, append(more, cmpopts.EquateEmpty())...); diff != "" {
 		k.Errorf("%s is not as wanted (-want +got):\n%s", what, diff)
 	}
 }
+
+// anyOrder is for equal.
+var anyOrder = cmpopts.SortSlices(func(a, b string) bool { return a < b })
 
 // value is for calls that return a value and an error.
 func value[T any](k *kit) func(v T, err error) T {

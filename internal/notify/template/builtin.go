@@ -97,5 +97,17 @@ func sample(v Values) Values {
 	if v.RequestReceived.IsZero() {
 		v.RequestReceived = time.Date(2006, time.January, 2, 15, 4, 5, 0, time.UTC)
 	}
+	if v.Digest == nil {
+		v.Digest = sampleDigest()
+	}
 	return v
+}
+
+func sampleDigest() map[string]any {
+	item := func(subject string) any {
+		return map[string]any{"Subject": subject, "Text": "This is the text of a sample message.",
+			"At": "2006-01-02T15:04:05Z", "Data": map[string]any{}}
+	}
+	return map[string]any{"Count": json.Number("2"), "More": json.Number("0"),
+		"Items": []any{item("Sample subject"), item("Another subject")}}
 }

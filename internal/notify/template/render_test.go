@@ -90,7 +90,7 @@ func TestVariables(t *testing.T) {
 	names := strings.Fields(`From ReplyTo To Subject Text HTML HTMLComponents.BodyContent HTMLComponents.BodyAttributes HTMLComponents.Head
 		HTMLComponents.Doctype TextTemplate HTMLTemplate SubjectTemplate KindDescription SourceDescription UserGUID ClientID MessageID
 		Space SpaceGUID Organization OrganizationGUID UnsubscribeID UnsubscribeURL Scope Endorsement OrganizationRole RequestReceived Domain`)
-	if want := len(names) + 1; len(variables) != want { // and Data
+	if want := len(names) + 2; len(variables) != want { // and Data, Digest
 		t.Errorf("%d variables, want %d", len(variables), want)
 	}
 	var v Values

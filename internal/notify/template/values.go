@@ -29,6 +29,8 @@ type Values struct {
 	// json.Number. Locale is how numbers are formatted; empty means English.
 	Data   map[string]any
 	Locale language.Tag
+	// Digest is what a digest has collected, see notify.Digest.Data; nil for other messages.
+	Digest map[string]any
 }
 
 // kind is the type of a value. It is known at compile time, except for what comes from .Data
@@ -99,7 +101,8 @@ type variable struct {
 	// personal variables differ between the recipients of one audience.
 	personal bool
 	get      func(*renderInput) string
-	time     func(*renderInput) time.Time // of kindTime, instead of get
+	time     func(*renderInput) time.Time      // of kindTime, instead of get
+	data     func(*renderInput) map[string]any // of kindData, instead of get
 
 }
 
@@ -152,7 +155,10 @@ var variables = []variable{
 	{name: "RequestReceived", about: "when the send was accepted", kind: kindTime,
 		time: func(s *renderInput) time.Time { return s.RequestReceived }},
 	{name: "Domain", about: "the domain of the installation", get: func(s *renderInput) string { return s.Domain }},
-	{name: dataVariable, about: "the data of the send and of the recipient: .Data.order.total", kind: kindData},
+	{name: dataVariable, about: "the data of the send and of the recipient: .Data.order.total", kind: kindData,
+		data: func(s *renderInput) map[string]any { return s.Data }},
+	{name: "Digest", about: "what a digest has collected: .Digest.Count, .Digest.Items with .Subject, .Text, .At and " +
+		".Data, .Digest.More", kind: kindData, data: func(s *renderInput) map[string]any { return s.Digest }},
 }
 
 // Variable describes a variable to the authors of templates.
@@ -185,7 +191,7 @@ func (v *variable) value(s *renderInput) value {
 		return moment(v.time(s))
 	}
 	if v.kind == kindData {
-		return value{kind: kindData, data: s.Data}
+		return value{kind: kindData, data: v.data(s)}
 	}
 	k := v.kind
 	if k == kindAny {

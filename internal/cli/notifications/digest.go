@@ -1,0 +1,68 @@
+package notifications
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"ingot/internal/cli/core"
+	"ingot/internal/cli/term"
+)
+
+// notifications digest
+
+type digestFlags struct {
+	notifyFlags
+	Window   string `long:"window" value-name:"DURATION" description:"Collect for this long, from the first one: 90s, 15m, 36h"`
+	Max      int    `long:"max" value-name:"N" description:"Send the digest when it has this many (default: 100)"`
+	Key      string `long:"key" value-name:"FIELD" description:"Field of the data that divides digests, such as thread.id"`
+	Channels string `long:"channels" value-name:"LIST" description:"Channels that are collected (default: all)"`
+	Delete   bool   `long:"delete" description:"Deliver later notifications one by one"`
+}
+
+// digest is how the notifications of a kind are collected.
+type digest struct {
+	Kind        string          `json:"kind"`
+	Digest      json.RawMessage `json:"digest"`
+	Description string          `json:"description"`
+}
+
+func (d *digest) Show(p *term.Printer) { p.Println(d.Description) }
+
+func changeDigest(ctx context.Context, s *core.Session, w core.Words, f *digestFlags) (core.Result, error) {
+	path := "/kinds/" + url.PathEscape(w["KIND"]) + "/digest"
+	out := &digest{Kind: w["KIND"]}
+	sets := f.Window != "" || f.Max != 0 || f.Key != "" || f.Channels != ""
+	switch {
+	case sets && f.Delete:
+		return nil, core.UsageError("--delete cannot be used with other options of the digest")
+	case sets:
+		body := map[string]any{"window": f.Window}
+		if f.Max != 0 {
+			body["max"] = f.Max
+		}
+		if f.Key != "" {
+			body["key"] = f.Key
+		}
+		if f.Channels != "" {
+			body["channels"] = strings.Split(f.Channels, ",")
+		}
+		s.Say("Setting the digest of %s...", s.Out.Bold(w["KIND"]))
+		if err := f.call(ctx, s, http.MethodPut, path, body, out); err != nil {
+			return nil, err
+		}
+		s.OK()
+		return out, nil
+	case f.Delete:
+		s.Say("Deleting the digest of %s...", s.Out.Bold(w["KIND"]))
+		if err := f.call(ctx, s, http.MethodDelete, path, nil, nil); err != nil {
+			return nil, err
+		}
+		s.OK()
+	default:
+		s.Say("Getting the digest of %s...", s.Out.Bold(w["KIND"]))
+	}
+	return out, f.call(ctx, s, http.MethodGet, path, nil, out)
+}

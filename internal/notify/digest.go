@@ -1,0 +1,329 @@
+package notify
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"ingot/internal/base/fault"
+)
+
+// DigestRule says which messages of a kind are collected instead of delivered one by one, and how. NewDigestRule makes
+// one; it must not be changed.
+//
+// A message that is collected, an entry, stays what it is: it waits, counts, is canceled with its send and erased with
+// its recipient as any other, and is in no queue. When the digest ends, one transaction gives its entries the status
+// Digested and makes the digest: a send with one message, which is delivered as any other.
+type DigestRule struct {
+	// Window is how long entries are collected, from the first one.
+	Window Delay `json:"window"`
+	// Max is how many entries end the digest before that.
+	Max int `json:"max"`
+	// Key is a field of the recipient's data, such as "thread.id": entries with different values are in different digests.
+	// Empty means that a recipient has one digest of the kind.
+	Key string `json:"key,omitempty"`
+	// Channels are those whose messages are collected, each in its own digest; none means all.
+	Channels []ChannelID `json:"channels,omitempty"`
+}
+
+const (
+	// MaxDigest is the largest DigestRule.Max, defaultDigest that of a rule without.
+	MaxDigest     = 500
+	defaultDigest = 100
+	minWindow     = time.Second
+
+	// A digest has what fits of its entries: the rest is counted.
+	maxDigestBytes = 256 << 10
+	// Data of an entry that is larger is not in the digest.
+	maxEntryData  = 16 << 10
+	maxEntryText  = 2000
+	maxDigestName = 200
+)
+
+// NewDigestRule returns a rule, or an error that says what is wrong. A limit of 0 is the default.
+func NewDigestRule(window string, limit int, key string, channels []string) (*DigestRule, error) {
+	var problems []string
+	r := &DigestRule{Max: cmp.Or(limit, defaultDigest), Key: key}
+	d, err := time.ParseDuration(window)
+	if r.Window = Delay(d); err != nil || d < minWindow || d > MaxDelay {
+		problems = append(problems, fmt.Sprintf(`"window" must be a duration such as 90s, 15m or 36h, at least %s and `+
+			`at most %s`, Delay(minWindow), Delay(MaxDelay)))
+	}
+	if limit < 0 || limit == 1 || limit > MaxDigest {
+		problems = append(problems, fmt.Sprintf(`"max" must be a number from 2 to %d`, MaxDigest))
+	}
+	if key != "" && (len(key) > maxField || slices.Contains(strings.Split(key, "."), "") || !utf8.ValidString(key) ||
+		strings.ContainsFunc(key, unicode.IsControl)) {
+		problems = append(problems, fmt.Sprintf(`"key" must be the name of a field of the data, such as thread.id, of at `+
+			"most %d bytes", maxField))
+	}
+	if len(channels) > 0 {
+		set, err := ParseChannels(channels)
+		if err != nil {
+			problems = append(problems, err.Error())
+		} else {
+			r.Channels = set.List()
+		}
+	}
+	return r, fault.Invalid(problems...)
+}
+
+// String describes the rule: "collected by thread for 1h, at most 50".
+func (r *DigestRule) String() string {
+	text := ""
+	if len(r.Channels) > 0 {
+		text = strings.Join(ChannelsOf(r.Channels...).Names(), ", ") + " "
+	}
+	text += "collected"
+	if r.Key != "" {
+		text += " by " + r.Key
+	}
+	return fmt.Sprintf("%s for %s, at most %d", text, r.Window, r.Max)
+}
+
+// Collects reports whether the messages of a channel are collected in digests. Those of critical kinds never are: a
+// kind may have become critical after it got its rule.
+func (s *Send) Collects(by ChannelID) bool {
+	return s.DigestRule != nil && !s.Critical && s.Digest == nil &&
+		(len(s.DigestRule.Channels) == 0 || slices.Contains(s.DigestRule.Channels, by))
+}
+
+// Delays reports whether messages of a channel may wait long, for a workflow or in a digest: they count as delayed.
+func (s *Send) Delays(by ChannelID) bool { return s.Workflow.Delay(by) > 0 || s.Collects(by) }
+
+// DelaysAny reports whether Delays holds for any channel.
+func (s *Send) DelaysAny() bool {
+	return s.Workflow.Delays() || slices.ContainsFunc(s.Channels.List(), s.Collects)
+}
+
+// Name returns which digest of the recipient an entry with this data belongs to.
+func (r *DigestRule) Name(data map[string]any) string {
+	if r.Key == "" {
+		return ""
+	}
+	value, exists := fieldOf(data, r.Key)
+	if !exists {
+		return ""
+	}
+	text, isText := value.(string)
+	if !isText {
+		raw, err := json.Marshal(value)
+		if err != nil {
+			return ""
+		}
+		text = string(raw)
+	}
+	if len(text) > maxDigestName || !storableText(text) {
+		sum := sha256.Sum256([]byte(text))
+		return "sha256 " + hex.EncodeToString(sum[:])
+	}
+	return text
+}
+
+func storableText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
+
+// Entry is the decision that a message is collected.
+type Entry struct {
+	Rule *DigestRule
+	Name string // see DigestRule.Name
+}
+
+// Digest is what a digest's send has collected.
+type Digest struct {
+	// Count is the number of entries, of which Items has those that fit, oldest first.
+	Count int          `json:"count"`
+	Items []DigestItem `json:"items"`
+}
+
+// More returns the number of entries that are not in Items.
+func (d *Digest) More() int { return d.Count - len(d.Items) }
+
+// DigestItem is what a digest shows of an entry.
+type DigestItem struct {
+	// At is when its send was accepted or due.
+	At      time.Time       `json:"at"`
+	Subject string          `json:"subject"`
+	Text    string          `json:"text,omitempty"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// Excerpt returns the text of a message that a digest shows. It must have no side effects.
+type Excerpt func(Content) string
+
+// DigestDraft is a digest to which entries are added, oldest first.
+type DigestDraft struct {
+	send    Send
+	to      Recipient
+	expires bool
+	bytes   int
+}
+
+// Add adds an entry: a message of a send, with its data and language.
+func (d *DigestDraft) Add(m *Message, s *Send, data json.RawMessage, locale string, excerpt Excerpt) {
+	// The latest entry decides what it looks like and where it goes.
+	n := Send{ClientID: s.ClientID, KindID: s.KindID, KindDescription: s.KindDescription,
+		SourceDescription: s.SourceDescription, TemplateID: s.TemplateID, Locale: locale,
+		Channels: ChannelsOf(m.Channel), Digest: d.send.Digest, Expanded: true}
+	d.to = Recipient{UserID: m.UserID, Email: m.Email, Channel: m.Channel}
+	switch {
+	case m.UserID != "":
+		n.Audiences = []Audience{{Type: ToUser, ID: m.UserID}}
+	case m.Channel != Chat:
+		n.Audiences = []Audience{{Type: ToEmail, ID: m.Email}}
+	}
+	if n.Digest == nil {
+		n.Digest = &Digest{}
+		n.Content, n.Data, d.expires = s.Content, data, true // of a digest with one entry
+	}
+	n.Content.ReplyTo = s.Content.ReplyTo
+	n.Digest.Count++
+	if n.Digest.Count > 1 {
+		n.Content = Content{ReplyTo: s.Content.ReplyTo,
+			Subject: fmt.Sprintf("%d notifications: %s", n.Digest.Count, cmp.Or(s.KindDescription, s.KindID))}
+	}
+	// It is given up when all entries would be.
+	if d.expires = d.expires && !s.ExpiresAt.IsZero(); d.expires {
+		n.ExpiresAt = d.send.ExpiresAt
+		if s.ExpiresAt.After(n.ExpiresAt) {
+			n.ExpiresAt = s.ExpiresAt
+		}
+	}
+	d.send = n
+	d.item(s, data, excerpt)
+}
+
+func (d *DigestDraft) item(s *Send, data json.RawMessage, excerpt Excerpt) {
+	if d.bytes < 0 {
+		return // an earlier one did not fit
+	}
+	item := DigestItem{At: s.Received.UTC(), Subject: s.Content.Subject, Text: shortened(excerpt(s.Content)), Data: data}
+	if s.SendAt.After(s.Received) {
+		item.At = s.SendAt.UTC()
+	}
+	if len(data) > maxEntryData {
+		item.Data = nil
+	}
+	const overhead = 100
+	n := len(item.Subject) + len(item.Text) + len(item.Data) + overhead
+	if d.bytes+n > maxDigestBytes {
+		d.bytes = -1
+		return
+	}
+	d.bytes += n
+	d.send.Digest.Items = append(d.send.Digest.Items, item)
+}
+
+// shortened cuts a text that is too long for a list of them.
+func shortened(text string) string {
+	text = strings.TrimSpace(text)
+	if len(text) <= maxEntryText {
+		return text
+	}
+	return strings.TrimSpace(strings.ToValidUTF8(text[:maxEntryText], "")) + "…"
+}
+
+// Send returns the digest's send, which is accepted at a time, and the recipient of its message.
+func (d *DigestDraft) Send(number int64, now time.Time) (Send, Recipient) {
+	s := d.send
+	s.Number, s.Received = number, now
+	s.Cursor = Cursor{Audience: len(s.Audiences)}
+	return s, d.to
+}
+
+// List returns the digest as a message without a template for it shows it: a text and HTML.
+func (d *Digest) List() (text, markup string) {
+	var t, h strings.Builder
+	h.WriteString("<ul>\n")
+	for _, item := range d.Items {
+		at := item.At.UTC().Format("2 January 15:04 MST")
+		fmt.Fprintf(&t, "* %s (%s)\n", item.Subject, at)
+		fmt.Fprintf(&h, "<li><b>%s</b> (%s)", html.EscapeString(item.Subject), at)
+		if item.Text != "" {
+			t.WriteString("  " + strings.ReplaceAll(item.Text, "\n", "\n  ") + "\n")
+			h.WriteString("<br>\n" + strings.ReplaceAll(html.EscapeString(item.Text), "\n", "<br>\n"))
+		}
+		t.WriteString("\n")
+		h.WriteString("</li>\n")
+	}
+	h.WriteString("</ul>\n")
+	if n := d.More(); n > 0 {
+		fmt.Fprintf(&t, "And %d more.\n", n)
+		fmt.Fprintf(&h, "<p>And %d more.</p>\n", n)
+	}
+	return t.String(), h.String()
+}
+
+// Data returns the digest as templates and webhooks get it.
+func (d *Digest) Data() (map[string]any, error) {
+	number := func(n int) json.Number { return json.Number(fmt.Sprint(n)) }
+	items := make([]any, 0, len(d.Items))
+	for _, item := range d.Items {
+		data, err := DecodeData(item.Data)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, map[string]any{"At": item.At.UTC().Format(time.RFC3339), "Subject": item.Subject,
+			"Text": item.Text, "Data": data})
+	}
+	return map[string]any{"Count": number(d.Count), "More": number(d.More()), "Items": items}, nil
+}
+
+// Digests collects messages.
+type Digests interface {
+	// SetDigestRule sets the rule of a kind, or removes it with nil. ErrNotFound when the kind is missing.
+	SetDigestRule(ctx context.Context, ref KindRef, r *DigestRule) error
+	// CloseDigests ends digests that are due or full, at most limit, of several clients in turn. In one transaction, the
+	// entries get the status Digested, or another final one if they expired or were canceled meanwhile, and the digest
+	// becomes a send with one message. Each is ended once, also by several processes.
+	CloseDigests(ctx context.Context, limit int, excerpt Excerpt) (DigestsClosed, error)
+}
+
+// DigestsClosed is what CloseDigests did.
+type DigestsClosed struct {
+	Digests int // that ended
+	Entries int // that became Digested
+	// Next is when the next digest is due; zero if there is none.
+	Next time.Time
+}
+
+// Followed returns a message whose status says what became of it: that of its digest, if it was collected.
+func Followed(ctx context.Context, in Sends, m Message) (Message, error) {
+	if m.Status != Digested {
+		return m, nil
+	}
+	of, _, err := in.Message(ctx, m.Digest)
+	if errors.Is(err, ErrNotFound) {
+		return m, nil // purged
+	}
+	m.Status = of.Status
+	return m, err
+}
+
+// erased returns the digest without what was about its recipient.
+func (d *Digest) erased() *Digest {
+	if d == nil {
+		return nil
+	}
+	return &Digest{Count: d.Count}
+}
+
+// Size is about how many bytes the digest takes; none takes none.
+func (d *Digest) Size() (n int) {
+	if d == nil {
+		return 0
+	}
+	for _, item := range d.Items {
+		n += len(item.Subject) + len(item.Text) + len(item.Data)
+	}
+	return n
+}
