@@ -510,7 +510,8 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		of["client_id"], of["kind_id"], of["subject"], of["received_at"] = "sender", "disk-full", "Disk full", stamp
 		return 200, object{"suppressions": []any{object{"email": "dora@example.org", "source": "bounce", "reason": "5.1.1",
 			"created_at": stamp}}, "unsubscribed": []any{object{"client_id": "sender", "kind_id": "news", "everything": false,
-			"kept": true}}, "lists": []any{}, "scheduled": []any{}, "inbox": []any{}, "messages": []any{of}}
+			"channels": []any{"email"}, "kept": true}}, "lists": []any{}, "scheduled": []any{}, "inbox": []any{},
+			"messages": []any{of}}
 	case "POST /notify/erasures":
 		return 200, object{"id": "erasure-1", "status": "finished", "created_at": stamp, "finished_at": stamp,
 			"erased": object{"messages": 3, "canceled": 1, "contents": 2, "list_entries": 1, "inbox_notifications": 4,
@@ -518,12 +519,17 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 	case "GET /notify/usage":
 		return 200, object{"client_id": "sender", "sends": object{"bytes": 48211, "limit": 16 << 30},
 			"definitions": object{"bytes": 2210, "limit": 64 << 20}}
-	case "GET /notify/user_preferences":
-		return 200, object{"global_unsubscribe": false,
-			"clients": object{"sender": object{"news": object{"email": true, "kind_description": "What is new",
-				"source_description": "Disk watch"}}}}
-	case "PUT /notify/notifications", "PUT /notify/clients/sender/notifications/disk-full/template",
-		"PATCH /notify/user_preferences":
+	case "GET /notify/preferences", "PATCH /notify/preferences", "GET /notify/preferences/mailto:dora@example.org":
+		other := strings.Contains(r.URL.Path, "mailto:")
+		return 200, object{"user_id": "user-guid", "global_unsubscribe": other,
+			"clients": object{"sender": object{"kinds": object{
+				"news": object{"description": "What is new", "source_description": "Disk watch", "subscribed": true,
+					"channels": object{"email": false, "inbox": true}},
+				"offers": object{"description": "Offers", "source_description": "Disk watch", "subscribed": false,
+					"channels": object{"email": false}}},
+				"campaign_types": object{"type-1": object{"description": "Campaign", "source_description": "Sender",
+					"subscribed": true, "channels": object{"email": true}}}}}}
+	case "PUT /notify/notifications", "PUT /notify/clients/sender/notifications/disk-full/template":
 		return 204, nil
 	}
 	if jobs[call] {

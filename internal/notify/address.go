@@ -59,11 +59,14 @@ func plain(s string) bool {
 	return !dot
 }
 
+// AddressScheme begins the user ids of AddressSubscriber.
+const AddressScheme = "mailto:"
+
 // AddressSubscriber returns the user id under which the preferences of an
 // address without a user are stored. It is empty for an empty address.
 func AddressSubscriber(email string) string {
 	if email == "" {
 		return ""
 	}
-	return "mailto:" + strings.ToLower(email)
+	return AddressScheme + strings.ToLower(email)
 }

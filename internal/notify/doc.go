@@ -12,10 +12,10 @@
 //	states of a message
 //
 //	    queued ──▶ delivered                      accepted by the next hop
-//	      │  ├───▶ unsubscribed                   the user does not want it
+//	      │  ├───▶ unsubscribed                   the user wants it on no channel
 //	      │  ├───▶ undeliverable                  suppressed, no usable address, or expired
 //	      │  ├───▶ canceled                       its send was canceled
-//	      │  ├───▶ skipped                        the kind's workflow says so when it is due
+//	      │  ├───▶ skipped                        by the kind's workflow, or the user wants it on other channels only
 //	      │  ├───▶ failed                         rejected permanently, or cannot be rendered (parked)
 //	      │  └───▶ retry ──▶ delivered | unsubscribed | undeliverable | canceled | failed
 //	      │          ▲│ rejected temporarily: waits, longer each time, until the last attempt

@@ -102,13 +102,6 @@ type CampaignType struct {
 	Channels Channels
 }
 
-// Preference is one kind in a user's preferences.
-type Preference struct {
-	Kind
-	SourceDescription string
-	Unsubscribed      bool
-}
-
 // KindRef names a kind. For a v2 campaign type, ClientID is the empty string
 // and KindID the type's id, which is unique by itself.
 type KindRef struct{ ClientID, KindID string }
@@ -117,14 +110,6 @@ type KindRef struct{ ClientID, KindID string }
 type Subscription struct {
 	UserID string
 	KindRef
-}
-
-// PreferenceChange is a change of a user's preferences; nil leaves the global
-// setting unchanged.
-type PreferenceChange struct {
-	Global *bool
-	// Kinds holds true for a kind to receive, false to unsubscribe.
-	Kinds map[KindRef]bool
 }
 
 // Suppression is an address to which no mail is sent, because it was rejected

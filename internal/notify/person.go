@@ -102,7 +102,8 @@ func (p Person) WithoutRecipient(m RecurringMessage) (RecurringMessage, bool) {
 // person's data was erased.
 type Objection struct {
 	Subscription
-	Kept bool
+	Unwanted Unwanted
+	Kept     bool
 }
 
 // Erased is what was erased.

@@ -151,7 +151,7 @@ const (
 	Undeliverable Status = "undeliverable"
 	Unsubscribed  Status = "unsubscribed" // v1 shows it as undeliverable, v2 counts it as sent
 	Canceled      Status = "canceled"     // v1 shows it as undeliverable, as v2 counts it
-	Skipped       Status = "skipped"      // by a workflow; v1 shows it as undeliverable
+	Skipped       Status = "skipped"      // by a workflow or the user; v1 shows it as undeliverable, v2 as sent
 	Digested      Status = "digested"     // v1 shows what became of the digest
 )
 

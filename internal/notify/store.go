@@ -119,12 +119,14 @@ type Preferences interface {
 	// Preferences lists the kinds that are not critical of every client that
 	// ever sent the user a notification.
 	Preferences(ctx context.Context, userID string) (global bool, kinds []Preference, err error)
+	// CampaignPreferences lists the campaign types of these clients in the same way, and further ones by their ids.
+	CampaignPreferences(ctx context.Context, userID string, further ...string) ([]Preference, error)
 	// ChangePreferences applies all changes or none. The caller has checked
 	// that the kinds exist and are not critical.
 	ChangePreferences(ctx context.Context, userID string, c PreferenceChange) error
-	// Unsubscribed returns those whose user unsubscribed from the kind or from
-	// everything.
-	Unsubscribed(ctx context.Context, of []Subscription) (map[Subscription]bool, error)
+	// Unsubscribed returns the channels on which users do not want kinds, without those that are wanted on all:
+	// UnwantedAll for users who unsubscribed from the kind or from everything.
+	Unsubscribed(ctx context.Context, of []Subscription) (map[Subscription]Unwanted, error)
 	// Suppressed returns the suppressed addresses among emails, ignoring case,
 	// in the given spelling.
 	Suppressed(ctx context.Context, emails []string) (map[string]bool, error)

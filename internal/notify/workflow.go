@@ -230,6 +230,8 @@ type Situation struct {
 	Critical bool
 	Data     map[string]any
 	Others   map[ChannelID]Progress
+	// Unwanted are the channels that the recipient turned off.
+	Unwanted Unwanted
 }
 
 // Decide returns what the condition says. A nil condition always holds.
@@ -244,7 +246,7 @@ func (c *Condition) Decide(s Situation) Decision {
 	case c.Delivered != nil:
 		return ended(s.Others[*c.Delivered].Status, Delivered)
 	case c.Failed != nil:
-		return ended(s.Others[*c.Failed].Status, Failed, Undeliverable, "")
+		return s.failed(*c.Failed)
 	case c.Critical != nil:
 		return decided(*c.Critical == s.Critical)
 	case len(c.All) > 0:
@@ -263,6 +265,16 @@ func (c *Condition) Decide(s Situation) Decision {
 		return Yes - c.Not.Decide(s)
 	}
 	return decided(c.compare(s.Data))
+}
+
+// failed decides whether a message did not reach the recipient, also because they do not want it by this channel.
+// One that the workflow skipped was not meant to.
+func (s Situation) failed(id ChannelID) Decision {
+	status := s.Others[id].Status
+	if status == Skipped {
+		return decided(s.Unwanted.Has(id))
+	}
+	return ended(status, Failed, Undeliverable, Unsubscribed, "")
 }
 
 // ended decides whether a message has ended in one of these ways.

@@ -135,7 +135,7 @@ func TestDecide(t *testing.T) {
 		{`{"failed":"inbox"}`, with(notify.Failed, false), yes},
 		{`{"failed":"inbox"}`, with(notify.Undeliverable, false), yes},
 		{`{"failed":"inbox"}`, with(notify.Delivered, false), no},
-		{`{"failed":"inbox"}`, with(notify.Unsubscribed, false), no},
+		{`{"failed":"inbox"}`, with(notify.Unsubscribed, false), yes},
 		{`{"failed":"inbox"}`, with(notify.Canceled, false), no},
 		{`{"failed":"inbox"}`, with(notify.Skipped, false), no},
 		{`{"not":{"failed":"inbox"}}`, with(notify.Queued, false), wait},
@@ -181,6 +181,34 @@ func TestDecide(t *testing.T) {
 		}
 		if w.Steps[1].If.String() == "" {
 			t.Errorf("%s has no description", tc.condition)
+		}
+	}
+}
+
+// TestDecideUnwanted decides about steps after one that was skipped: by the workflow, or because the user turned its
+// channel off.
+func TestDecideUnwanted(t *testing.T) {
+	t.Parallel()
+	inbox := notify.Inbox
+	for _, tc := range []struct {
+		condition notify.Condition
+		status    notify.Status
+		unwanted  notify.Unwanted
+		want      notify.Decision
+	}{
+		{notify.Condition{Failed: &inbox}, notify.Skipped, 0, notify.No},
+		{notify.Condition{Failed: &inbox}, notify.Skipped, notify.UnwantedOn(notify.Email), notify.No},
+		{notify.Condition{Failed: &inbox}, notify.Skipped, notify.UnwantedOn(notify.Inbox), notify.Yes},
+		{notify.Condition{Failed: &inbox}, notify.Queued, notify.UnwantedOn(notify.Inbox), notify.Undecided},
+		{notify.Condition{Failed: &inbox}, notify.Delivered, notify.UnwantedAll, notify.No},
+		{notify.Condition{Failed: &inbox}, notify.Canceled, notify.UnwantedAll, notify.No},
+		{notify.Condition{Delivered: &inbox}, notify.Skipped, notify.UnwantedOn(notify.Inbox), notify.No},
+		{notify.Condition{Delivered: &inbox}, notify.Delivered, notify.UnwantedOn(notify.Inbox), notify.Yes},
+	} {
+		got := tc.condition.Decide(notify.Situation{Unwanted: tc.unwanted,
+			Others: map[notify.ChannelID]notify.Progress{notify.Inbox: {Status: tc.status}}})
+		if got != tc.want {
+			t.Errorf("%s with %s and %v unwanted: %v, want %v", &tc.condition, tc.status, tc.unwanted.Names(), got, tc.want)
 		}
 	}
 }

@@ -465,6 +465,7 @@ func Commands() []*core.Command {
 		core.Entry("notifications usage", "", "Show how much a client has stored", core.NeedsLogin, showUsage,
 			"--client shop"),
 		core.Entry("notifications preferences", "", "Show or change your subscriptions", core.NeedsLogin, changePreferences,
-			"", "--unsubscribe my-sender/disk-full"),
+			"", "--unsubscribe my-sender/disk-full", "--off my-sender/news/email --on my-sender/news/inbox",
+			"--user mailto:dora@example.org --unsubscribe all"),
 	))
 }

@@ -1,8 +1,10 @@
 package notifications
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"ingot/internal/cli/client"
@@ -10,22 +12,30 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// preferencesFlags say which subscriptions of the logged-in user to change.
+// preferencesFlags say which subscriptions to change, and whose.
 type preferencesFlags struct {
-	URL         string   `long:"url" value-name:"URL" description:"Notification service URL (default: the target's)"`
+	notifyFlags
+	User        string   `long:"user" value-name:"ID" description:"Another user's, or mailto:ADDRESS; requires the scope notification_preferences.admin"`
 	Unsubscribe []string `long:"unsubscribe" value-name:"CLIENT/KIND" description:"Unsubscribe from this kind; 'all' means every kind that is not critical"`
 	Subscribe   []string `long:"subscribe" value-name:"CLIENT/KIND" description:"Subscribe to this kind; 'all' reverts --unsubscribe all"`
+	Off         []string `long:"off" value-name:"CLIENT/KIND/CHANNEL" description:"Turn one channel of this kind off, such as email"`
+	On          []string `long:"on" value-name:"CLIENT/KIND/CHANNEL" description:"Turn one channel of this kind on"`
 }
 
 type preference struct {
-	Email  *bool  `json:"email,omitempty"`
-	Kind   string `json:"kind_description,omitempty"`
-	Source string `json:"source_description,omitempty"`
+	Description string          `json:"description"`
+	Source      string          `json:"source_description"`
+	Subscribed  bool            `json:"subscribed"`
+	Channels    map[string]bool `json:"channels"`
 }
 
 type preferences struct {
-	Global  bool                             `json:"global_unsubscribe"`
-	Clients map[string]map[string]preference `json:"clients"`
+	UserID  string `json:"user_id"`
+	Global  bool   `json:"global_unsubscribe"`
+	Clients map[string]struct {
+		Kinds         map[string]preference `json:"kinds"`
+		CampaignTypes map[string]preference `json:"campaign_types"`
+	} `json:"clients"`
 }
 
 func (r *preferences) Show(p *term.Printer) {
@@ -36,65 +46,134 @@ func (r *preferences) Show(p *term.Printer) {
 		p.Println("No notifications received yet.")
 		return
 	}
-	t := term.Table{Heading: []string{"client", "kind", "description", "subscribed"}}
+	t := term.Table{Heading: []string{"client", "kind", "description", "subscribed", "channels", "turned off"}}
 	for _, id := range core.SortedKeys(r.Clients) {
-		for _, kind := range core.SortedKeys(r.Clients[id]) {
-			k := r.Clients[id][kind]
-			word := "no"
-			if k.Email != nil && *k.Email {
-				word = "yes"
+		for _, all := range []map[string]preference{r.Clients[id].Kinds, r.Clients[id].CampaignTypes} {
+			for _, kind := range core.SortedKeys(all) {
+				k := all[kind]
+				word := "no"
+				if k.Subscribed {
+					word = "yes"
+				}
+				by := map[bool][]string{}
+				for _, name := range core.SortedKeys(k.Channels) {
+					by[k.Channels[name]] = append(by[k.Channels[name]], name)
+				}
+				t.Rows = append(t.Rows, term.Cells(id, kind, k.Description, word, strings.Join(by[true], ", "),
+					strings.Join(by[false], ", ")))
 			}
-			t.Rows = append(t.Rows, term.Cells(id, kind, k.Kind, word))
 		}
 	}
 	p.Println("")
 	p.Table(t)
 }
 
-func changePreferences(ctx context.Context, s *core.Session, _ core.Words, f *preferencesFlags) (core.Result, error) {
-	base, err := (&notifyFlags{URL: f.URL}).base(ctx, s)
+// kindWish is what to change about a kind.
+type kindWish struct {
+	Subscribed *bool           `json:"subscribed,omitempty"`
+	Channels   map[string]bool `json:"channels,omitempty"`
+}
+
+type clientWishes struct {
+	Kinds         map[string]*kindWish `json:"kinds,omitempty"`
+	CampaignTypes map[string]*kindWish `json:"campaign_types,omitempty"`
+}
+
+// wishes is the body of a change.
+type wishes struct {
+	Global  *bool                    `json:"global_unsubscribe,omitempty"`
+	Clients map[string]*clientWishes `json:"clients,omitempty"`
+}
+
+// of returns the wish about a kind of now, or about a campaign type.
+func (w *wishes) of(now *preferences, client, kind string) *kindWish {
+	if w.Clients[client] == nil {
+		w.Clients[client] = &clientWishes{Kinds: map[string]*kindWish{}, CampaignTypes: map[string]*kindWish{}}
+	}
+	all := w.Clients[client].Kinds
+	if _, ok := now.Clients[client].CampaignTypes[kind]; ok {
+		all = w.Clients[client].CampaignTypes
+	}
+	if all[kind] == nil {
+		all[kind] = &kindWish{Channels: map[string]bool{}}
+	}
+	return all[kind]
+}
+
+// wishes returns what the flags change.
+func (f *preferencesFlags) wishes(now *preferences) (*wishes, error) {
+	change := &wishes{Clients: map[string]*clientWishes{}}
+	for _, one := range []struct {
+		names []string
+		on    bool
+	}{{f.Unsubscribe, false}, {f.Subscribe, true}} {
+		for _, name := range one.names {
+			if name == "all" {
+				off := !one.on
+				change.Global = &off
+				continue
+			}
+			id, kind, ok := strings.Cut(name, "/")
+			if !ok {
+				return nil, core.UsageError("expected CLIENT/KIND, got " + name)
+			}
+			change.of(now, id, kind).Subscribed = &one.on
+		}
+	}
+	for _, one := range []struct {
+		names []string
+		on    bool
+	}{{f.Off, false}, {f.On, true}} {
+		for _, name := range one.names {
+			parts := strings.Split(name, "/")
+			if len(parts) != 3 {
+				return nil, core.UsageError("expected CLIENT/KIND/CHANNEL, got " + name)
+			}
+			change.of(now, parts[0], parts[1]).Channels[parts[2]] = one.on
+		}
+	}
+	return change, nil
+}
+
+// preferences sends a request about the preferences of the user: as the logged-in user for their own, otherwise
+// as the client, if there is one.
+func (f *preferencesFlags) preferences(ctx context.Context, s *core.Session, method string, body any,
+	into *preferences) error {
+	base, err := f.base(ctx, s)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	call := func(method string, body, into any) error {
-		_, err := s.API.Do(ctx, client.Call{Method: method, URL: base + "/user_preferences", Body: body, Into: into})
-		return explainNotify(base, err)
-	}
-	var now preferences
-	if err := call(http.MethodGet, nil, &now); err != nil {
-		return nil, err
-	}
-	if len(f.Subscribe)+len(f.Unsubscribe) > 0 {
-		// The service treats a missing global_unsubscribe as false, so always
-		// send it.
-		change := preferences{Global: now.Global, Clients: map[string]map[string]preference{}}
-		for _, one := range []struct {
-			names []string
-			email bool
-		}{{f.Unsubscribe, false}, {f.Subscribe, true}} {
-			for _, name := range one.names {
-				if name == "all" {
-					change.Global = !one.email
-					continue
-				}
-				id, kind, ok := strings.Cut(name, "/")
-				if !ok {
-					return nil, core.UsageError("expected CLIENT/KIND, got " + name)
-				}
-				if change.Clients[id] == nil {
-					change.Clients[id] = map[string]preference{}
-				}
-				change.Clients[id][kind] = preference{Email: &one.email}
+	call := client.Call{Method: method, URL: base + "/preferences", Body: body, Into: into}
+	if f.User != "" {
+		call.URL += "/" + url.PathEscape(f.User)
+		if cmp.Or(f.Client, s.Env.Getenv("INGOT_NOTIFICATIONS_CLIENT")) != "" {
+			if call.Token, err = f.token(ctx, s); err != nil {
+				return err
 			}
 		}
-		if err := call(http.MethodPatch, change, nil); err != nil {
+	}
+	_, err = s.API.Do(ctx, call)
+	return explainNotify(base, err)
+}
+
+func changePreferences(ctx context.Context, s *core.Session, _ core.Words, f *preferencesFlags) (core.Result, error) {
+	if f.Client != "" && f.User == "" {
+		return nil, core.UsageError("--client needs --user: a client has no preferences")
+	}
+	now := &preferences{}
+	if err := f.preferences(ctx, s, http.MethodGet, nil, now); err != nil {
+		return nil, err
+	}
+	if len(f.Subscribe)+len(f.Unsubscribe)+len(f.Off)+len(f.On) > 0 {
+		change, err := f.wishes(now)
+		if err != nil {
+			return nil, err
+		}
+		now = &preferences{}
+		if err := f.preferences(ctx, s, http.MethodPatch, change, now); err != nil {
 			return nil, err
 		}
 		s.OK()
-		now = preferences{}
-		if err := call(http.MethodGet, nil, &now); err != nil {
-			return nil, err
-		}
 	}
-	return &now, nil
+	return now, nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"ingot/internal/cli/core"
@@ -76,6 +77,7 @@ type recipientData struct {
 		KindID   string `json:"kind_id"`
 		Type     string `json:"campaign_type_id"`
 		All      bool   `json:"everything"`
+		Channels []string
 	}
 	Lists     []struct{}
 	Scheduled []struct{ Subject string }
@@ -105,13 +107,17 @@ func (d *recipientData) Show(p *term.Printer) {
 		p.Println(fmt.Sprintf("suppressed: %s (%s) %s", s.Email, s.Source, s.Reason))
 	}
 	for _, u := range d.Unsubscribed {
+		by := ""
+		if len(u.Channels) > 0 {
+			by = " by " + strings.Join(u.Channels, ", ")
+		}
 		switch {
 		case u.All:
 			p.Println("unsubscribed from everything")
 		case u.Type != "":
-			p.Println("unsubscribed from the campaign type " + u.Type)
+			p.Println("unsubscribed from the campaign type " + u.Type + by)
 		default:
-			p.Println("unsubscribed from " + u.ClientID + "/" + u.KindID)
+			p.Println("unsubscribed from " + u.ClientID + "/" + u.KindID + by)
 		}
 	}
 	if len(d.Messages) == 0 {

@@ -18,6 +18,9 @@ type message struct {
 	// locale is the user's language if it was asked for, "" if there is none.
 	locale string
 	asked  bool
+	// unwanted are the channels that the recipient turned off, if sought.
+	unwanted notify.Unwanted
+	sought   bool
 	// token is what contents.token has made; nil before.
 	token *string
 }
@@ -56,6 +59,7 @@ const (
 	reasonNoAddress    = "the user has no email address"
 	reasonMalformed    = "the email address is malformed"
 	reasonUnsubscribed = "the user has unsubscribed: nothing was mailed"
+	reasonUnwanted     = "the user has turned this channel off for this kind: nothing was sent"
 	reasonNoInbox      = "the recipient is an address without a user, which has no inbox"
 	reasonSuppressed   = "the address is on the suppression list: nothing was mailed"
 	reasonCanceled     = "the send was canceled"
@@ -169,31 +173,6 @@ func (d *Delivery) addresses(ctx context.Context, s *sorted) error {
 func (d *Delivery) users(_ context.Context, s *sorted) error {
 	s.keep(func(l *message) (notify.Outcome, bool) {
 		return untried(l.Message, notify.Undeliverable, reasonNoInbox, d.o.Now()), l.UserID == ""
-	})
-	return nil
-}
-
-// wanted removes messages that users unsubscribed from, except critical ones.
-func (d *Delivery) wanted(ctx context.Context, s *sorted) error {
-	of := make([]notify.Subscription, 0, len(s.ready))
-	for i := range s.ready {
-		if l := &s.ready[i]; !l.Send.Critical && l.subscription().KindID != "" && l.subscriber() != "" {
-			of = append(of, l.subscription())
-		}
-	}
-	if len(of) == 0 {
-		return nil
-	}
-	left, err := d.o.Store.Unsubscribed(ctx, of)
-	if err != nil {
-		return fmt.Errorf("look up unsubscribed users: %w", err)
-	}
-	if len(left) == 0 {
-		return nil
-	}
-	s.keep(func(l *message) (notify.Outcome, bool) {
-		return untried(l.Message, notify.Unsubscribed, reasonUnsubscribed, d.o.Now()),
-			!l.Send.Critical && left[l.subscription()]
 	})
 	return nil
 }

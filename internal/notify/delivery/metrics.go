@@ -28,7 +28,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_notify_messages_total",
 			Help: "Messages by outcome: queued, delivered, failed, retry (each temporary failure), undeliverable, " +
-				"unsubscribed, canceled (while claimed), skipped (by a workflow), digested.",
+				"unsubscribed, canceled (while claimed), skipped (by a workflow or the user), digested.",
 		}, []string{"status"}),
 		parked: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "ingot_notify_parked_total", Help: "Messages that failed because they could not be rendered.",

@@ -21,6 +21,7 @@ const (
 // workflow removes messages whose step is not to be taken, and postpones those about which it is not known yet.
 func (d *Delivery) workflow(ctx context.Context, s *sorted) error {
 	var asked []notify.Message
+	var about []*message
 	conditions := false
 	for i := range s.ready {
 		l := &s.ready[i]
@@ -30,7 +31,7 @@ func (d *Delivery) workflow(ctx context.Context, s *sorted) error {
 		}
 		conditions = true
 		if step.AsksOthers() {
-			asked = append(asked, l.Message)
+			asked, about = append(asked, l.Message), append(about, l)
 		}
 	}
 	if !conditions {
@@ -39,6 +40,9 @@ func (d *Delivery) workflow(ctx context.Context, s *sorted) error {
 	progress, err := d.o.Store.Progress(ctx, asked)
 	if err != nil {
 		return fmt.Errorf("look up other messages of recipients: %w", err)
+	}
+	if err := d.unwanted(ctx, about); err != nil {
+		return err
 	}
 	s.keep(func(l *message) (notify.Outcome, bool) {
 		step := l.Send.Workflow.Step(l.Channel)
@@ -49,7 +53,8 @@ func (d *Delivery) workflow(ctx context.Context, s *sorted) error {
 		if err != nil {
 			return postpone(l, reasonStore, d.o.Now(), d.later()), true
 		}
-		switch step.If.Decide(notify.Situation{Critical: l.Send.Critical, Data: data, Others: progress[l.Number]}) {
+		switch step.If.Decide(notify.Situation{Critical: l.Send.Critical, Data: data, Others: progress[l.Number],
+			Unwanted: l.unwanted}) {
 		case notify.Yes:
 			return notify.Outcome{}, false
 		case notify.Undecided:

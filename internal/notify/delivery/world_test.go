@@ -100,7 +100,8 @@ func (w *watched) Extend(ctx context.Context, send int64, from notify.Cursor, mo
 	return err
 }
 
-func (w *watched) Unsubscribed(ctx context.Context, of []notify.Subscription) (map[notify.Subscription]bool, error) {
+func (w *watched) Unsubscribed(ctx context.Context, of []notify.Subscription) (
+	map[notify.Subscription]notify.Unwanted, error) {
 	if err := w.broken("Unsubscribed"); err != nil {
 		return nil, err
 	}

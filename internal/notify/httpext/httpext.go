@@ -174,6 +174,7 @@ func Register(g *web.Group, o Options) {
 	f.registerDigests(g)
 	f.registerInbox(g)
 	f.registerPeople(g)
+	f.registerPreferences(g)
 	f.registerRecurring(g)
 
 	recipient := web.Own("the sealed token in the path, which only the recipient's mail contains")

@@ -98,12 +98,15 @@ type objectionBody struct {
 	KindID         string `json:"kind_id,omitempty"`
 	CampaignTypeID string `json:"campaign_type_id,omitempty"`
 	Everything     bool   `json:"everything"`
+	// Channels are those that the recipient turned off; absent for all.
+	Channels []string `json:"channels,omitempty"`
 	// Kept: only a hash is stored.
 	Kept bool `json:"kept"`
 }
 
 func presentObjection(o notify.Objection) objectionBody {
-	out := objectionBody{ClientID: o.ClientID, KindID: o.KindID, Kept: o.Kept, Everything: o.KindRef == notify.KindRef{}}
+	out := objectionBody{ClientID: o.ClientID, KindID: o.KindID, Kept: o.Kept, Channels: o.Unwanted.Names(),
+		Everything: o.KindRef == notify.KindRef{}}
 	if o.ClientID == "" {
 		out.KindID, out.CampaignTypeID = "", o.KindID
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"strings"
 	"sync"
 
 	"ingot/internal/base/fault"
@@ -30,7 +31,11 @@ type holder struct {
 	// Title is the subject of the mail's kind.
 	title    string
 	critical bool
+	channels notify.Channels
 }
+
+// isUser reports whether it is a user, not an address.
+func (h *holder) isUser() bool { return !strings.HasPrefix(h.user, notify.AddressScheme) }
 
 // open decodes the token. If its kind was deleted, the recipient can still
 // unsubscribe from everything.
@@ -48,7 +53,7 @@ func (f *handlers) open(ctx context.Context, sealed string) (holder, error) {
 		if t.Description != "" {
 			h.title = t.Description
 		}
-		h.critical = t.Critical
+		h.critical, h.channels = t.Critical, t.Channels
 		return h, nil
 	}
 	k, err := f.Store.Kind(ctx, ref)
@@ -58,7 +63,7 @@ func (f *handlers) open(ctx context.Context, sealed string) (holder, error) {
 	if k.Description != "" {
 		h.title = k.Description
 	}
-	h.critical = k.Critical
+	h.critical, h.channels = k.Critical, k.Travels()
 	return h, nil
 }
 
@@ -108,7 +113,8 @@ func (f *handlers) show(w http.ResponseWriter, r *http.Request, h holder, done b
 	if err != nil {
 		return err
 	}
-	data := pageData{Title: h.title, Critical: h.critical, Off: off[this], Global: global, Done: done}
+	data := pageData{Title: h.title, Critical: h.critical, Off: off[this].All(h.channels, h.isUser()), Global: global,
+		Done: done}
 	for _, k := range kinds {
 		ref := notify.KindRef{ClientID: k.ClientID, KindID: k.ID}
 		if ref == h.ref {
@@ -122,7 +128,7 @@ func (f *handlers) show(w http.ResponseWriter, r *http.Request, h holder, done b
 			source = k.ClientID
 		}
 		data.Others = append(data.Others, pageKind{Title: title, Source: source, Client: k.ClientID, Kind: k.ID,
-			Off: k.Unsubscribed})
+			Off: k.Unwanted.All(k.Travels(), h.isUser())})
 	}
 	return write(w, http.StatusOK, data)
 }

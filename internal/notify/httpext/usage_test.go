@@ -57,6 +57,8 @@ var bounded = map[string]string{
 	"PUT /clients/{client}/notifications/{kind}/template": "an id of a template that exists",
 	"PATCH /user_preferences":                             "of users, for kinds that exist",
 	"PATCH /user_preferences/{user}":                      "of users, for kinds that exist",
+	"PATCH /preferences":                                  "of users, for kinds that exist",
+	"PATCH /preferences/{user}":                           "of administrators, for kinds that exist",
 	"PUT /campaign_types/{type}/unsubscribers/{user}":     "of users, for types that exist",
 	"POST /templates/{template}/test":                     "a send with the content of the template; counted as any other",
 	"POST /clients/{client}/notifications/{kind}/test":    "of administrators",

@@ -89,7 +89,7 @@ func (f *handlers) showPreferences(w http.ResponseWriter, r *http.Request, user 
 		if clients[k.ClientID] == nil {
 			clients[k.ClientID] = map[string]preferenceBody{}
 		}
-		e := preferenceBody{!k.Unsubscribed, k.Description, k.SourceDescription}
+		e := preferenceBody{!k.Unwanted.Has(notify.Email), k.Description, k.SourceDescription}
 		if e.KindDescription == "" {
 			e.KindDescription = k.ID
 		}
@@ -108,7 +108,7 @@ func (f *handlers) patchPreferences(w http.ResponseWriter, r *http.Request, user
 	if err != nil {
 		return err
 	}
-	refs := slices.SortedFunc(maps.Keys(change.Kinds), func(a, b notify.KindRef) int {
+	refs := slices.SortedFunc(maps.Keys(change.Wishes), func(a, b notify.KindRef) int {
 		return bytes.Compare([]byte(a.ClientID+"\x00"+a.KindID), []byte(b.ClientID+"\x00"+b.KindID))
 	})
 	for _, ref := range refs {
@@ -129,7 +129,7 @@ func (f *handlers) patchPreferences(w http.ResponseWriter, r *http.Request, user
 // readPreferences decodes the body of a PATCH. Fields that GET returns beside
 // email are accepted and have no effect.
 func readPreferences(w http.ResponseWriter, r *http.Request) (notify.PreferenceChange, error) {
-	change := notify.PreferenceChange{Kinds: map[notify.KindRef]bool{}}
+	change := notify.PreferenceChange{Wishes: map[notify.KindRef]notify.Wish{}}
 	raw, err := readBody(r)
 	if err != nil {
 		return change, err
@@ -166,7 +166,7 @@ func readPreferences(w http.ResponseWriter, r *http.Request) (notify.PreferenceC
 			if wish.Email == nil {
 				return change, fault.New(fault.Unprocessable, "Missing the email field")
 			}
-			change.Kinds[notify.KindRef{ClientID: client, KindID: kind}] = *wish.Email
+			change.Wishes[notify.KindRef{ClientID: client, KindID: kind}] = notify.Wish{Mail: wish.Email}
 		}
 	}
 	return change, nil

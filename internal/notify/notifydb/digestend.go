@@ -201,18 +201,9 @@ type entry struct {
 func scanEntry(row db.Scanner) (*entry, error) {
 	e := &entry{status: notify.Digested}
 	var err error
-	e.Message, err = scanMessage(withMore{row, []any{&e.digest}})
+	e.Message, err = scanMessage(longer{row, []any{&e.digest}})
 	return e, err
 }
-
-// withMore scans more columns than its caller knows.
-type withMore struct {
-	db.Scanner
-	more []any
-}
-
-// Scan implements db.Scanner.
-func (w withMore) Scan(into ...any) error { return w.Scanner.Scan(append(into, w.more...)...) }
 
 // read reads the contents of entries, some at a time, and adds them to the drafts of their digests.
 func (e *ending) read(tx *db.Tx, entries []*entry) error {

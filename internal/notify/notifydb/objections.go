@@ -43,9 +43,20 @@ func (s *Store) hash(ctx context.Context) (func(of, text string) string, error) 
 	}, nil
 }
 
+// objection is a row of what a user does not want.
+type objection struct {
+	notify.Subscription
+	unwanted notify.Unwanted
+}
+
+func scanObjection(row db.Scanner) (o objection, err error) {
+	err = row.Scan(&o.UserID, &o.ClientID, &o.KindID, &o.unwanted)
+	return o, err
+}
+
 // objections returns what stays of erased persons, by the given texts. It costs one small query as long as there is
 // none of anybody.
-func (s *Store) objections(ctx context.Context, of string, texts []string) ([]notify.Subscription, error) {
+func (s *Store) objections(ctx context.Context, of string, texts []string) ([]objection, error) {
 	some, err := read(ctx, s, func(tx *db.Tx) ([]string, error) {
 		return db.All(tx, scanText, "SELECT hash FROM notify_objections LIMIT 1")
 	})
@@ -66,12 +77,12 @@ func (s *Store) objections(ctx context.Context, of string, texts []string) ([]no
 	if err != nil {
 		return nil, err
 	}
-	return read(ctx, s, func(tx *db.Tx) ([]notify.Subscription, error) {
-		return db.All(tx, func(row db.Scanner) (o notify.Subscription, err error) {
-			err = row.Scan(&o.UserID, &o.ClientID, &o.KindID)
+	return read(ctx, s, func(tx *db.Tx) ([]objection, error) {
+		return db.All(tx, func(row db.Scanner) (objection, error) {
+			o, err := scanObjection(row)
 			o.UserID = plain[o.UserID]
 			return o, err
-		}, "SELECT hash, client_id, kind_id FROM notify_objections WHERE "+textsIn(tx.Dialect(), "hash")+
+		}, "SELECT hash, client_id, kind_id, channels FROM notify_objections WHERE "+textsIn(tx.Dialect(), "hash")+
 			" ORDER BY client_id, kind_id", list)
 	})
 }
@@ -82,8 +93,9 @@ func withdraw(tx *db.Tx, hash string, ref notify.KindRef) (int64, error) {
 		ref.KindID)
 }
 
-var newObjection = insert("notify_objections", "hash, client_id, kind_id, source, created") +
-	" ON CONFLICT (hash, client_id, kind_id) DO NOTHING"
+// A user who comes back and is erased again has further objections.
+var newObjection = insert("notify_objections", "hash, client_id, kind_id, source, created, channels") +
+	" ON CONFLICT (hash, client_id, kind_id) DO UPDATE SET channels = notify_objections.channels | excluded.channels"
 
 // ownSubscriptions returns the condition on what a person unsubscribed from, as far as it belongs to the client.
 func ownSubscriptions(p notify.Person, subscriber string) (string, []any) {
@@ -103,14 +115,14 @@ func (s *Store) erasePreferences(ctx context.Context, e *erasure) error {
 	for _, subscriber := range e.Subscribers() {
 		where, args := ownSubscriptions(e.Person, subscriber)
 		err := s.write(ctx, func(tx *db.Tx) error {
-			gone, err := matching(tx, scanSubscription, "DELETE FROM notify_unsubscribes WHERE "+where+
-				" RETURNING user_id, client_id, kind_id", args...)
+			gone, err := matching(tx, scanObjection, "DELETE FROM notify_unsubscribes WHERE "+where+
+				" RETURNING user_id, client_id, kind_id, channels", args...)
 			if err != nil {
 				return err
 			}
 			for _, g := range gone {
 				if _, err := tx.Exec(newObjection, hash(hashOfSubscriber, subscriber), g.ClientID, g.KindID, "unsubscribed",
-					db.Nanos(s.now())); err != nil {
+					db.Nanos(s.now()), int64(g.unwanted)); err != nil {
 					return err
 				}
 			}
@@ -121,11 +133,6 @@ func (s *Store) erasePreferences(ctx context.Context, e *erasure) error {
 		}
 	}
 	return nil
-}
-
-func scanSubscription(row db.Scanner) (u notify.Subscription, err error) {
-	err = row.Scan(&u.UserID, &u.ClientID, &u.KindID)
-	return u, err
 }
 
 // eraseSuppressions replaces suppressed addresses of the person by hashes, so that they stay suppressed. The list
@@ -145,7 +152,8 @@ func (s *Store) eraseSuppressions(ctx context.Context, e *erasure) error {
 				return err
 			}
 			for _, source := range gone {
-				if _, err := tx.Exec(newObjection, hash(hashOfAddress, address), "", "", source, db.Nanos(s.now())); err != nil {
+				if _, err := tx.Exec(newObjection, hash(hashOfAddress, address), "", "", source, db.Nanos(s.now()),
+					int64(notify.UnwantedAll)); err != nil {
 					return err
 				}
 			}

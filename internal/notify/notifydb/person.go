@@ -211,10 +211,10 @@ func (s *Store) showObjections(ctx context.Context, p notify.Person, add func(an
 	for _, subscriber := range p.Subscribers() {
 		where, args := ownSubscriptions(p, subscriber)
 		found, err := read(ctx, s, func(tx *db.Tx) ([]notify.Objection, error) {
-			return matching(tx, func(row db.Scanner) (o notify.Objection, err error) {
-				o.Subscription, err = scanSubscription(row)
-				return o, err
-			}, "SELECT user_id, client_id, kind_id FROM notify_unsubscribes WHERE "+where+
+			return matching(tx, func(row db.Scanner) (notify.Objection, error) {
+				o, err := scanObjection(row)
+				return notify.Objection{Subscription: o.Subscription, Unwanted: o.unwanted}, err
+			}, "SELECT user_id, client_id, kind_id, channels FROM notify_unsubscribes WHERE "+where+
 				" ORDER BY client_id, kind_id", args...)
 		})
 		if err := addAll(found, err, add); err != nil {
@@ -228,7 +228,7 @@ func (s *Store) showObjections(ctx context.Context, p notify.Person, add func(an
 			if !p.All && k.ClientID != p.ClientID {
 				continue
 			}
-			if err := add(notify.Objection{Subscription: k, Kept: true}); err != nil {
+			if err := add(notify.Objection{Subscription: k.Subscription, Unwanted: k.unwanted, Kept: true}); err != nil {
 				return err
 			}
 		}

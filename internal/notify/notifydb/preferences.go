@@ -20,10 +20,10 @@ func (s *Store) Preferences(ctx context.Context, userID string) (global bool, ki
 		}
 		global = own[0] > 0
 		return db.All(tx, func(row db.Scanner) (p notify.Preference, err error) {
-			err = row.Scan(&p.ClientID, &p.ID, &p.Description, &p.Critical, &p.TemplateID, &p.SourceDescription,
-				&p.Unsubscribed)
+			p.Kind, err = scanKind(longer{row, []any{&p.SourceDescription, &p.Unwanted}})
 			return p, err
-		}, `SELECT k.client_id, k.id, k.description, k.critical, k.template_id, c.description, u.user_id IS NOT NULL
+		}, `SELECT k.client_id, k.id, k.description, k.critical, k.template_id, k.channels, k.workflow, k.digest, c.description,
+				COALESCE(u.channels, 0)
 			FROM notify_receipts r
 			JOIN notify_kinds k ON k.client_id = r.client_id
 			JOIN notify_clients c ON c.id = k.client_id
@@ -33,16 +33,56 @@ func (s *Store) Preferences(ctx context.Context, userID string) (global bool, ki
 	if err != nil {
 		return global, kinds, err
 	}
+	kept, err := s.addKept(ctx, userID, kinds)
+	return global || kept, kinds, err
+}
+
+// longer is a row with further columns at its end.
+type longer struct {
+	db.Scanner
+	more []any
+}
+
+func (l longer) Scan(dest ...any) error { return l.Scanner.Scan(append(dest, l.more...)...) }
+
+// CampaignPreferences implements notify.Store. They are sorted by client and id.
+func (s *Store) CampaignPreferences(ctx context.Context, userID string, further ...string) ([]notify.Preference,
+	error) {
+	list, err := textList(further)
+	if err != nil {
+		return nil, err
+	}
+	types, err := read(ctx, s, func(tx *db.Tx) ([]notify.Preference, error) {
+		return matching(tx, func(row db.Scanner) (notify.Preference, error) {
+			p := notify.Preference{CampaignType: true}
+			err := row.Scan(&p.ClientID, &p.ID, &p.Description, &p.Critical, &p.Channels, &p.SourceDescription, &p.Unwanted)
+			return p, err
+		}, `SELECT t.client_id, t.id, t.description, t.critical, t.channels, s.name, COALESCE(u.channels, 0)
+			FROM notify_campaign_types t
+			JOIN notify_senders s ON s.id = t.sender_id
+			LEFT JOIN notify_unsubscribes u ON u.user_id = ? AND u.client_id = '' AND u.kind_id = t.id
+			WHERE NOT t.critical AND (t.client_id IN (SELECT client_id FROM notify_receipts WHERE user_id = ?) OR `+
+			textsIn(tx.Dialect(), "t.id")+") ORDER BY t.client_id, t.id", userID, userID, list)
+	})
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.addKept(ctx, userID, types)
+	return types, err
+}
+
+// addKept adds what stays of an erased user's choices, and reports whether they unsubscribed from everything.
+func (s *Store) addKept(ctx context.Context, userID string, to []notify.Preference) (global bool, err error) {
 	kept, err := s.objections(ctx, hashOfSubscriber, []string{userID})
 	for _, k := range kept {
 		global = global || k.KindRef == notify.KindRef{}
-		for i := range kinds {
-			if k.KindRef == (notify.KindRef{ClientID: kinds[i].ClientID, KindID: kinds[i].ID}) {
-				kinds[i].Unsubscribed = true
+		for i := range to {
+			if k.KindRef == to[i].Ref() {
+				to[i].Unwanted |= k.unwanted
 			}
 		}
 	}
-	return global, kinds, err
+	return global, err
 }
 
 // ChangePreferences implements notify.Store.
@@ -52,14 +92,28 @@ func (s *Store) ChangePreferences(ctx context.Context, userID string, c notify.P
 		return err
 	}
 	kept := hash(hashOfSubscriber, userID)
+	wholly := func(receive bool) func(notify.Unwanted) notify.Unwanted {
+		return func(notify.Unwanted) notify.Unwanted {
+			if receive {
+				return 0
+			}
+			return notify.UnwantedAll
+		}
+	}
 	return s.write(ctx, func(tx *db.Tx) error {
 		if c.Global != nil {
-			if err := subscribe(tx, userID, kept, notify.KindRef{}, !*c.Global); err != nil {
+			if err := choose(tx, userID, kept, notify.KindRef{}, wholly(!*c.Global)); err != nil {
 				return err
 			}
 		}
 		for ref, receive := range c.Kinds {
-			if err := subscribe(tx, userID, kept, ref, receive); err != nil {
+			if err := choose(tx, userID, kept, ref, wholly(receive)); err != nil {
+				return err
+			}
+		}
+		for ref, wish := range c.Wishes {
+			if err := choose(tx, userID, kept, ref,
+				func(u notify.Unwanted) notify.Unwanted { return u.After(wish) }); err != nil {
 				return err
 			}
 		}
@@ -67,22 +121,40 @@ func (s *Store) ChangePreferences(ctx context.Context, userID string, c notify.P
 	})
 }
 
-// subscribe stores what a user chose. kept is the hash under which earlier choices of theirs may have stayed.
-func subscribe(tx *db.Tx, userID, kept string, ref notify.KindRef, receive bool) error {
-	statement := insert("notify_unsubscribes", "user_id, client_id, kind_id") +
-		" ON CONFLICT (user_id, client_id, kind_id) DO NOTHING"
-	if receive {
-		statement = "DELETE FROM notify_unsubscribes WHERE user_id = ? AND client_id = ? AND kind_id = ?"
-		if _, err := withdraw(tx, kept, ref); err != nil {
-			return err
-		}
+// choose changes what a user does not want. kept is the hash under which earlier choices of theirs may have stayed.
+func choose(tx *db.Tx, userID, kept string, ref notify.KindRef, change func(notify.Unwanted) notify.Unwanted) error {
+	stored, err := db.All(tx, scanNumber, `SELECT channels FROM notify_unsubscribes WHERE user_id = ? AND client_id = ? AND
+			kind_id = ?
+		UNION ALL SELECT channels FROM notify_objections WHERE hash = ? AND client_id = ? AND kind_id = ?`,
+		userID, ref.ClientID, ref.KindID, kept, ref.ClientID, ref.KindID)
+	if err != nil {
+		return err
 	}
-	_, err := tx.Exec(statement, userID, ref.ClientID, ref.KindID)
+	var before notify.Unwanted
+	for _, channels := range stored {
+		before |= notify.Unwanted(channels) //nolint:gosec // written below
+	}
+	after := change(before)
+	if after == before {
+		return nil
+	}
+	if _, err := withdraw(tx, kept, ref); err != nil {
+		return err
+	}
+	if after == 0 {
+		_, err = tx.Exec("DELETE FROM notify_unsubscribes WHERE user_id = ? AND client_id = ? AND kind_id = ?", userID,
+			ref.ClientID, ref.KindID)
+		return err
+	}
+	_, err = tx.Exec(insert("notify_unsubscribes", "user_id, client_id, kind_id, channels")+
+		" ON CONFLICT (user_id, client_id, kind_id) DO UPDATE SET channels = excluded.channels",
+		userID, ref.ClientID, ref.KindID, int64(after))
 	return err
 }
 
 // Unsubscribed implements notify.Store.
-func (s *Store) Unsubscribed(ctx context.Context, of []notify.Subscription) (map[notify.Subscription]bool, error) {
+func (s *Store) Unsubscribed(ctx context.Context, of []notify.Subscription) (map[notify.Subscription]notify.Unwanted,
+	error) {
 	users := make([]string, len(of))
 	for i, o := range of {
 		users[i] = o.UserID
@@ -92,8 +164,8 @@ func (s *Store) Unsubscribed(ctx context.Context, of []notify.Subscription) (map
 		return nil, err
 	}
 	// A user's rows are few and next to each other, so all of them are read.
-	rows, err := read(ctx, s, func(tx *db.Tx) ([]notify.Subscription, error) {
-		return db.All(tx, scanSubscription, "SELECT user_id, client_id, kind_id FROM notify_unsubscribes WHERE "+
+	rows, err := read(ctx, s, func(tx *db.Tx) ([]objection, error) {
+		return db.All(tx, scanObjection, "SELECT user_id, client_id, kind_id, channels FROM notify_unsubscribes WHERE "+
 			textsIn(tx.Dialect(), "user_id"), list)
 	})
 	if err != nil {
@@ -103,15 +175,14 @@ func (s *Store) Unsubscribed(ctx context.Context, of []notify.Subscription) (map
 	if err != nil {
 		return nil, err
 	}
-	rows = append(rows, kept...)
-	left := make(map[notify.Subscription]bool, len(rows))
-	for _, u := range rows {
-		left[u] = true
+	left := make(map[notify.Subscription]notify.Unwanted, len(rows)+len(kept))
+	for _, u := range append(rows, kept...) {
+		left[u.Subscription] |= u.unwanted
 	}
-	set := map[notify.Subscription]bool{}
+	set := map[notify.Subscription]notify.Unwanted{}
 	for _, o := range of {
-		if left[o] || left[notify.Subscription{UserID: o.UserID}] {
-			set[o] = true
+		if u := left[o] | left[notify.Subscription{UserID: o.UserID}]; u != 0 {
+			set[o] = u
 		}
 	}
 	return set, nil

@@ -18,7 +18,7 @@ func (k *kit) shown(s notify.Store, p notify.Person) []string {
 		case notify.Suppression:
 			all = append(all, "suppressed "+v.Email)
 		case notify.Objection:
-			all = append(all, fmt.Sprintf("objects %s/%s %v", v.ClientID, v.KindID, v.Kept))
+			all = append(all, fmt.Sprintf("objects %s/%s%s %v", v.ClientID, v.KindID, v.Unwanted.Names(), v.Kept))
 		case notify.ListedMember:
 			all = append(all, strings.TrimSpace(fmt.Sprintf("listed %s%s %s %s", v.Member.UserID, v.Member.Email, v.Member.Data,
 				v.Recurring.Name)))
@@ -85,9 +85,10 @@ func (k *kit) known(s notify.Store, client string) {
 			Timetable: notify.Timetable{Cron: "@daily", Zone: "UTC"}, Message: message, State: notify.RecurringActive,
 			Next: k.clock.Now().Add(24 * time.Hour)}))
 	}
-	for _, user := range []string{"dora", "mailto:dora@example.com", "ann"} {
+	for user, off := range map[string]notify.Wish{"dora": turning(notify.Email, false),
+		"mailto:dora@example.com": {Subscribe: new(bool)}, "ann": {Subscribe: new(bool)}} {
 		k.must(s.ChangePreferences(k.ctx, user, notify.PreferenceChange{
-			Kinds: map[notify.KindRef]bool{{ClientID: client, KindID: "kind"}: false}}))
+			Wishes: map[notify.KindRef]notify.Wish{{ClientID: client, KindID: "kind"}: off}}))
 	}
 }
 
@@ -108,7 +109,7 @@ func testErase(k *kit) {
 		return p
 	}
 	ofClient := func(c string) []string {
-		return []string{"objects " + c + "/kind false", "objects " + c + "/kind false", `listed dora@EXAMPLE.com {"secret":1}`,
+		return []string{"objects " + c + "/kind[email] false", "objects " + c + "/kind[] false", `listed dora@EXAMPLE.com {"secret":1}`,
 			"listed dora  r-alone", "listed DORA@example.com  r-others",
 			"scheduled to dora", "inbox " + c + " t", "message " + c + " Dora@Example.com delivered",
 			"message " + c + " dora@example.com delivered", "message " + c + " Dora@Example.com delivered"}
@@ -130,7 +131,7 @@ func testErase(k *kit) {
 		names = append(names, fmt.Sprintf("%s %d", r.Name, len(r.Message.Members)))
 	}
 	k.equal("recurring sends to others", names, []string{"r-ann 1", "r-others 1"})
-	k.equal("left", k.shown(s, of("c")), []string{"objects c/kind true", "objects c/kind true"})
+	k.equal("left", k.shown(s, of("c")), []string{"objects c/kind[email] true", "objects c/kind[] true"})
 	k.equal("of another client", k.shown(s, of("other")), ofClient("other"))
 	after := value[notify.Stored](k)(s.Stored(k.ctx, "c"))
 	k.equal("less is stored", after.Sends < before.Sends, true)
@@ -150,8 +151,8 @@ func testErase(k *kit) {
 	e = k.erase(s, "e2", of(""))
 	k.equal("erased of all", e.Erased,
 		notify.Erased{Messages: 3, Canceled: 1, Contents: 3, Listed: 3, Notifications: 1, Preferences: 2, Suppressions: 1})
-	k.equal("left of all", k.shown(s, of("")), []string{"objects c/kind true", "objects other/kind true",
-		"objects c/kind true", "objects other/kind true"})
+	k.equal("left of all", k.shown(s, of("")), []string{"objects c/kind[email] true", "objects other/kind[email] true",
+		"objects c/kind[] true", "objects other/kind[] true"})
 	k.equal("repeated", k.erase(s, "e3", of("")).Erased, notify.Erased{})
 	k.waits(s, 0)
 	k.objections(s)
@@ -174,11 +175,20 @@ func (k *kit) objections(s notify.Store) {
 	for _, user := range []string{"dora", "mailto:dora@example.com", "bob"} {
 		all = append(all, notify.Subscription{UserID: user, KindRef: ref})
 	}
-	set := value[map[notify.Subscription]bool](k)(s.Unsubscribed(k.ctx, all))
-	k.equal("unsubscribed", []bool{set[all[0]], set[all[1]], set[all[2]]}, []bool{true, true, false})
-	k.must(s.ChangePreferences(k.ctx, "dora", notify.PreferenceChange{Kinds: map[notify.KindRef]bool{ref: true}}))
-	set = value[map[notify.Subscription]bool](k)(s.Unsubscribed(k.ctx, all))
-	k.equal("subscribed again", []bool{set[all[0]], set[all[1]]}, []bool{false, true})
+	look := func() []notify.Unwanted {
+		set := value[map[notify.Subscription]notify.Unwanted](k)(s.Unsubscribed(k.ctx, all))
+		return []notify.Unwanted{set[all[0]], set[all[1]], set[all[2]]}
+	}
+	mail, both := notify.UnwantedOn(notify.Email), notify.UnwantedOn(notify.Email, notify.Inbox)
+	k.equal("unsubscribed", look(), []notify.Unwanted{mail, notify.UnwantedAll, 0})
+	change := func(w notify.Wish) {
+		k.Helper()
+		k.must(s.ChangePreferences(k.ctx, "dora", notify.PreferenceChange{Wishes: map[notify.KindRef]notify.Wish{ref: w}}))
+	}
+	change(turning(notify.Inbox, false))
+	k.equal("another channel", look(), []notify.Unwanted{both, notify.UnwantedAll, 0})
+	change(notify.Wish{Channels: map[notify.ChannelID]bool{notify.Email: true, notify.Inbox: true}})
+	k.equal("subscribed again", look(), []notify.Unwanted{0, notify.UnwantedAll, 0})
 
 	there := value[map[string]bool](k)(s.Suppressed(k.ctx, []string{"Dora@example.com", "bob@example.com",
 		"ann@example.com"}))

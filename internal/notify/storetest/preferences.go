@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"sync"
 	"time"
 
 	"ingot/internal/notify"
@@ -41,7 +42,7 @@ func testPreferences(k *kit) {
 	k.must(s.ChangePreferences(k.ctx, "u", notify.PreferenceChange{Global: &yes, Kinds: map[notify.KindRef]bool{
 		{ClientID: "c", KindID: "a"}: false, {ClientID: "c", KindID: "z"}: true,
 	}}))
-	a.Unsubscribed = true
+	a.Unwanted = notify.UnwantedAll
 	global, kinds = look("u")
 	k.equal("global", global, true)
 	k.equal("kinds", kinds, []notify.Preference{a, z})
@@ -58,7 +59,7 @@ func testPreferences(k *kit) {
 	for range 2 {
 		k.must(s.ChangePreferences(k.ctx, "u", notify.PreferenceChange{Global: &no}))
 	}
-	a.Unsubscribed = false
+	a.Unwanted = 0
 	global, kinds = look("u")
 	k.equal("global", global, false)
 	k.equal("kinds", kinds, []notify.Preference{a, z})
@@ -72,7 +73,7 @@ func testUnsubscribed(k *kit) {
 	k.must(s.ChangePreferences(k.ctx, "u2", notify.PreferenceChange{Global: &yes}))
 	k.must(s.ChangePreferences(k.ctx, "u3", notify.PreferenceChange{Kinds: map[notify.KindRef]bool{campaign: false}}))
 	var all []notify.Subscription
-	want := map[notify.Subscription]bool{}
+	want := map[notify.Subscription]notify.Unwanted{}
 	for ref, users := range map[notify.KindRef][]string{
 		kind:                             {"u1", "u2"},
 		campaign:                         {"u2", "u3"},
@@ -83,12 +84,96 @@ func testUnsubscribed(k *kit) {
 			all = append(all, notify.Subscription{UserID: user, KindRef: ref})
 		}
 		for _, user := range users {
-			want[notify.Subscription{UserID: user, KindRef: ref}] = true
+			want[notify.Subscription{UserID: user, KindRef: ref}] = notify.UnwantedAll
 		}
 	}
-	look := value[map[notify.Subscription]bool](k)
+	k.must(s.ChangePreferences(k.ctx, "u4", notify.PreferenceChange{Wishes: map[notify.KindRef]notify.Wish{
+		kind: turning(notify.Inbox, false)}}))
+	want[notify.Subscription{UserID: "u4", KindRef: kind}] = notify.UnwantedOn(notify.Inbox)
+	look := value[map[notify.Subscription]notify.Unwanted](k)
 	k.equal("unsubscribed", look(s.Unsubscribed(k.ctx, all)), want)
-	k.equal("of no users", look(s.Unsubscribed(k.ctx, nil)), map[notify.Subscription]bool{})
+	k.equal("of no users", look(s.Unsubscribed(k.ctx, nil)), map[notify.Subscription]notify.Unwanted{})
+}
+
+// turning returns the wish to turn a channel on or off.
+func turning(id notify.ChannelID, on bool) notify.Wish {
+	return notify.Wish{Channels: map[notify.ChannelID]bool{id: on}}
+}
+
+// testWishes changes channels of a kind and of a campaign type, one after the other.
+func testWishes(k *kit) {
+	s := k.store()
+	k.must(s.Register(k.ctx, notify.Client{ID: "c", Description: "C"}, []notify.Kind{{ID: "a"}}, true))
+	k.must(s.SetChannels(k.ctx, notify.KindRef{ClientID: "c", KindID: "a"}, notify.ChannelsOf(notify.Email, notify.Inbox)))
+	_, err := s.CreateSender(k.ctx, notify.Sender{ID: "sender", ClientID: "c", Name: "S"})
+	k.must(err)
+	for _, t := range []notify.CampaignType{{ID: "type", Description: "T"}, {ID: "alarm", Critical: true}} {
+		t.SenderID, t.ClientID, t.Name = "sender", "c", t.ID
+		_, err = s.CreateCampaignType(k.ctx, t)
+		k.must(err)
+	}
+	types := value[[]notify.Preference](k)
+	k.equal("types without a receipt", types(s.CampaignPreferences(k.ctx, "u")), []notify.Preference{})
+	k.equal("types by id", len(types(s.CampaignPreferences(k.ctx, "u", "type", "alarm", "unknown"))), 1)
+	k.deliver(s, "c", "u")
+
+	yes, no := true, false
+	both := map[notify.ChannelID]bool{notify.Email: true, notify.Inbox: true}
+	mail := notify.UnwantedOn(notify.Email)
+	for _, step := range []struct {
+		name string
+		wish notify.Wish
+		want notify.Unwanted
+	}{
+		{"nothing", notify.Wish{}, 0},
+		{"subscribe without need", notify.Wish{Subscribe: &yes}, 0},
+		{"mail off", turning(notify.Email, false), mail},
+		{"mail off again", notify.Wish{Mail: &no}, mail},
+		{"subscribe changes no channel", notify.Wish{Subscribe: &yes}, mail},
+		{"inbox off", turning(notify.Inbox, false), notify.UnwantedOn(notify.Email, notify.Inbox)},
+		{"mail on in version 1", notify.Wish{Mail: &yes}, notify.UnwantedOn(notify.Inbox)},
+		{"unsubscribe", notify.Wish{Subscribe: &no}, notify.UnwantedAll},
+		{"mail off of all", notify.Wish{Mail: &no}, notify.UnwantedAll},
+		{"inbox on of all", turning(notify.Inbox, true), notify.UnwantedAll &^ notify.UnwantedOn(notify.Inbox)},
+		{"inbox off, so all", turning(notify.Inbox, false), notify.UnwantedAll},
+		{"subscribe in version 1", notify.Wish{Mail: &yes}, 0},
+		{"unsubscribe but", notify.Wish{Subscribe: &no, Channels: both}, notify.UnwantedAll &^
+			notify.UnwantedOn(notify.Email, notify.Inbox)},
+		{"unsubscribe again", notify.Wish{Subscribe: &no}, notify.UnwantedAll},
+		{"subscribe but", notify.Wish{Subscribe: &yes, Channels: map[notify.ChannelID]bool{notify.Email: false}}, mail},
+	} {
+		for _, ref := range []notify.KindRef{{ClientID: "c", KindID: "a"}, {KindID: "type"}} {
+			k.must(s.ChangePreferences(k.ctx, "u", notify.PreferenceChange{
+				Wishes: map[notify.KindRef]notify.Wish{ref: step.wish}}))
+		}
+		_, kinds, err := s.Preferences(k.ctx, "u")
+		k.must(err)
+		k.equal(step.name, kinds, []notify.Preference{{SourceDescription: "C", Unwanted: step.want,
+			Kind: notify.Kind{ClientID: "c", ID: "a", TemplateID: notify.DefaultTemplate,
+				Channels: notify.ChannelsOf(notify.Email, notify.Inbox)}}})
+		k.equal(step.name, types(s.CampaignPreferences(k.ctx, "u")), []notify.Preference{{CampaignType: true,
+			SourceDescription: "S", Unwanted: step.want, Kind: notify.Kind{ClientID: "c", ID: "type", Description: "T"}}})
+	}
+}
+
+// testWishesTogether changes one kind's channels concurrently: no change is lost.
+func testWishesTogether(k *kit) {
+	s := k.store()
+	ref := notify.KindRef{ClientID: "c", KindID: "a"}
+	var all sync.WaitGroup
+	for _, id := range []notify.ChannelID{notify.Email, notify.Inbox, notify.Hook} {
+		all.Go(func() {
+			if err := s.ChangePreferences(k.ctx, "u", notify.PreferenceChange{Wishes: map[notify.KindRef]notify.Wish{
+				ref: turning(id, false)}}); err != nil {
+				k.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	of := notify.Subscription{UserID: "u", KindRef: ref}
+	look := value[map[notify.Subscription]notify.Unwanted](k)
+	k.equal("unwanted", look(s.Unsubscribed(k.ctx, []notify.Subscription{of})),
+		map[notify.Subscription]notify.Unwanted{of: notify.UnwantedOn(notify.Email, notify.Inbox, notify.Hook)})
 }
 
 func testSuppressions(k *kit) {

@@ -44,6 +44,8 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"DeleteTemplate", testDeleteTemplate},
 		{"Preferences", testPreferences},
 		{"Unsubscribed", testUnsubscribed},
+		{"Wishes", testWishes},
+		{"WishesTogether", testWishesTogether},
 		{"Suppressions", testSuppressions},
 		{"Senders", testSenders},
 		{"CampaignTypes", testCampaignTypes},

@@ -1,0 +1,164 @@
+package httpext_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"ingot/internal/notify"
+)
+
+// TestChannelPreferences changes what a user wants, as the user and as an administrator, and sees what version 1 shows.
+func TestChannelPreferences(t *testing.T) {
+	t.Parallel()
+	w, shop := world(t)
+	w.Expect(1, shop, "PUT", "/kinds/news/channels", `{"channels":["email","inbox"]}`, 200, "")
+	var sender, kind struct{ ID string }
+	w.Expect(2, shop, "POST", "/senders", `{"name":"Sender"}`, 201, "").Into(&sender)
+	w.Expect(2, shop, "POST", "/senders/"+sender.ID+"/campaign_types", `{"name":"t","description":"Offers"}`, 201,
+		"").Into(&kind)
+	user := w.User("u-1", "notification_preferences.read", "notification_preferences.write")
+	admin := w.Client("support", "notification_preferences.admin")
+	show := func() string {
+		t.Helper()
+		a := w.Expect(1, user, "GET", "/preferences", "", 200, "")
+		if b := w.Expect(2, admin, "GET", "/preferences/u-1", "", 200, ""); b.Body != a.Body {
+			t.Errorf("the user sees %s, the administrator %s", a.Body, b.Body)
+		}
+		return strings.TrimSpace(a.Body)
+	}
+	if got := show(); got != `{"user_id":"u-1","global_unsubscribe":false,"clients":{}}` {
+		t.Errorf("nothing was ever sent: %s", got)
+	}
+	w.Expect(1, shop, "POST", "/users/u-1", `{"kind_id":"fire","text":"t"}`, 200, "")
+	finishAll(t, w)
+
+	const kindBody = `{"description":"%s","source_description":"%s","subscribed":%t,"channels":{%s}}`
+	want := func(global, subscribed bool, channels, ofType string) string {
+		return fmt.Sprintf(`{"user_id":"u-1","global_unsubscribe":%t,"clients":{"shop":{"kinds":{"news":%s},"campaign_types":{"%s":%s}}}}`,
+			global, fmt.Sprintf(kindBody, "News of the shop", "Shop", subscribed, channels), kind.ID,
+			fmt.Sprintf(kindBody, "Offers", "Sender", true, ofType))
+	}
+	old := func(email bool) string {
+		return fmt.Sprintf(`"news":{"email":%t,"kind_description":"News of the shop","source_description":"Shop"}`, email)
+	}
+	const both = `"email":true,"inbox":true`
+	if got := show(); got != want(false, true, both, `"email":true`) {
+		t.Errorf("after a receipt: %s", got)
+	}
+	news := func(change string) string { return `{"clients":{"shop":{"kinds":{"news":` + change + `}}}}` }
+	for _, step := range []struct{ path, body, want, old string }{
+		{"/preferences", news(`{"channels":{"inbox":false}}`), want(false, true, `"email":true,"inbox":false`, `"email":true`),
+			old(true)},
+		{"/user_preferences", `{"clients":{"shop":{"news":{"email":true}}}}`,
+			want(false, true, `"email":true,"inbox":false`, `"email":true`), old(true)},
+		{"/user_preferences", `{"clients":{"shop":{"news":{"email":false}}}}`,
+			want(false, true, `"email":false,"inbox":false`, `"email":true`), old(false)},
+		{"/preferences/u-1", news(`{"channels":{"inbox":true}}`), want(false, true, `"email":false,"inbox":true`, `"email":true`),
+			old(false)},
+		{"/preferences", news(`{"subscribed":false}`), want(false, false, `"email":false,"inbox":false`, `"email":true`),
+			old(false)},
+		{"/user_preferences/u-1", `{"clients":{"shop":{"news":{"email":true}}}}`, want(false, true, both, `"email":true`),
+			old(true)},
+		{"/preferences", `{"global_unsubscribe":true,"clients":{"shop":{"campaign_types":{"` + kind.ID +
+			`":{"channels":{"email":false}}}}}}`, want(true, true, both, `"email":false`), old(true)},
+		{"/preferences", `{"clients":null}`, want(true, true, both, `"email":false`), old(true)},
+		{"/preferences/u-1", `{"global_unsubscribe":false}`, want(false, true, both, `"email":false`), old(true)},
+	} {
+		bearer, status := user, 200
+		if strings.HasSuffix(step.path, "u-1") {
+			bearer = admin
+		}
+		if strings.HasPrefix(step.path, "/user_") {
+			status = 204
+		}
+		a := w.Expect(1, bearer, "PATCH", step.path, step.body, status, "")
+		if status == 200 && strings.TrimSpace(a.Body) != step.want {
+			t.Errorf("PATCH %s %s: %s", step.path, step.body, a.Body)
+		}
+		if got := show(); got != step.want {
+			t.Errorf("after %s %s: %s\nwant %s", step.path, step.body, got, step.want)
+		}
+		if a := w.Expect(1, user, "GET", "/user_preferences", "", 200, ""); !strings.Contains(a.Body, step.old) {
+			t.Errorf("after %s %s version 1 shows %s, want %s", step.path, step.body, a.Body, step.old)
+		}
+	}
+}
+
+// TestRefusedPreferences sends changes that are refused: nothing is changed, and the answer says where each mistake is.
+func TestRefusedPreferences(t *testing.T) {
+	t.Parallel()
+	w, shop := world(t)
+	w.Expect(1, w.Client("bank"), "PUT", "/notifications",
+		`{"source_name":"Bank","notifications":{"news":{"description":"News"}}}`, 204, "")
+	var sender, kind struct{ ID string }
+	w.Expect(2, shop, "POST", "/senders", `{"name":"Sender"}`, 201, "").Into(&sender)
+	w.Expect(2, shop, "POST", "/senders/"+sender.ID+"/campaign_types", `{"name":"t","description":"Offers"}`, 201,
+		"").Into(&kind)
+	user := w.User("u-1", "notification_preferences.read", "notification_preferences.write")
+	many := make([]string, 1001)
+	for i := range many {
+		many[i] = fmt.Sprintf(`"k%d":{}`, i)
+	}
+	for body, want := range map[string]string{
+		`{"clients":{"shop":{"kinds":{"new":{"channels":{"email":false}}}}}}`:  "clients.shop.kinds.new: there is no such kind",
+		`{"clients":{"":{"kinds":{"":{"subscribed":false}}}}}`:                 "clients..kinds.: there is no such kind",
+		`{"clients":{"":{"kinds":{"` + kind.ID + `":{"subscribed":false}}}}}`:  "clients..kinds." + kind.ID + ": there is no such kind",
+		`{"clients":{"shop":{"kinds":{"fire":{"subscribed":false}}}}}`:         "clients.shop.kinds.fire: the kind is critical, so every user receives it on all channels",
+		`{"clients":{"shop":{"kinds":{"news":{"channels":{"inbox":false}}}}}}`: "clients.shop.kinds.news.channels.inbox: this kind does not have this channel, but email",
+		`{"clients":{"shop":{"kinds":{"news":{"channels":{"fax":true}}}}}}`:    "clients.shop.kinds.news.channels.fax: this kind does not have this channel, but email",
+		`{"clients":{"shop":{"kinds":{"news":{"channels":{"chat":true}}}}}}`:   "clients.shop.kinds.news.channels.chat: a chat is a room that others read: it cannot be turned off by one of them",
+		`{"clients":{"shop":{"kinds":{"news":{"channels":{"email":null}}}}}}`:  "clients.shop.kinds.news.channels.email: it must be true or false",
+		`{"clients":{"bank":{"campaign_types":{"` + kind.ID + `":{}}}}}`:       "clients.bank.campaign_types." + kind.ID + ": there is no such kind",
+		`{"global_unsubscribe":true,"clients":{"bank":{"kinds":{"news":{"subscribed":false},"a":{}}},"shop":{"kinds":{"b":{}}}}}`: "clients.bank.kinds.a: there is no such kind, " +
+			"clients.shop.kinds.b: there is no such kind",
+		`{"clients":{"shop":{"kinds":{` + strings.Join(many, ",") + `}}}}`: "clients: 1001 kinds are too many for a request, at most 1000",
+	} {
+		w.Expect(1, user, "PATCH", "/preferences", body, 422, want)
+	}
+	for _, body := range []string{``, `{`, `{"global_unsubscribe":"no"}`, `[]`, `{"clients":{"shop":{"kinds":{"news":[]}}}}`} {
+		if a := w.Call(1, user, "PATCH", "/preferences", body); a.Status != 400 && a.Status != 422 {
+			t.Errorf("%s: %d %s", body, a.Status, a.Body)
+		}
+	}
+	of := notify.Subscription{UserID: "u-1", KindRef: notify.KindRef{ClientID: "bank", KindID: "news"}}
+	found, err := w.Store.Unsubscribed(t.Context(), []notify.Subscription{of})
+	if err != nil || len(found) != 0 {
+		t.Errorf("a refused change changed %v, %v", found, err)
+	}
+	client := w.Client("c", "notification_preferences.read", "notification_preferences.write", "notifications.admin")
+	const missing = "The token belongs to no user: log in as a user, or name one with /preferences/USER"
+	w.Expect(1, client, "GET", "/preferences", "", 422, missing)
+	w.Expect(1, client, "PATCH", "/preferences", `{}`, 422, missing)
+	for _, bearer := range []string{client, user} {
+		w.Expect(1, bearer, "GET", "/preferences/u-2", "", 403, "")
+		w.Expect(1, bearer, "PATCH", "/preferences/u-2", `{}`, 403, "")
+	}
+	w.Expect(1, w.User("u-1", "notification_preferences.read"), "PATCH", "/preferences", `{}`, 403, "")
+	w.Expect(1, w.User("u-1", "notification_preferences.write"), "GET", "/preferences", "", 403, "")
+	w.Expect(1, "", "GET", "/preferences", "", 401, "")
+}
+
+// TestPreferencesOfAddresses changes what an address without a user receives, and shows and erases it.
+func TestPreferencesOfAddresses(t *testing.T) {
+	t.Parallel()
+	w, shop := world(t)
+	admin := w.Client("support", "notification_preferences.admin")
+	w.Expect(1, shop, "PUT", "/kinds/news/channels", `{"channels":["email","inbox"]}`, 200, "")
+	w.Expect(1, admin, "PATCH", "/preferences/mailto:Ann@example.com",
+		`{"clients":{"shop":{"kinds":{"news":{"channels":{"email":false}}}}}}`, 200, "")
+	w.Expect(1, admin, "PATCH", "/preferences/mailto:ann@example.com",
+		`{"clients":{"shop":{"kinds":{"news":{"channels":{"inbox":false}}}}}}`, 422,
+		"clients.shop.kinds.news.channels.inbox: this kind does not have this channel, but email")
+	off := func() string {
+		t.Helper()
+		return fmt.Sprint(look(t, w, shop, "email=ann@example.com").Unsubscribed)
+	}
+	if got := off(); got != "[map[channels:[email] client_id:shop everything:false kept:false kind_id:news]]" {
+		t.Errorf("it is shown as %s", got)
+	}
+	w.Expect(1, shop, "POST", "/erasures", `{"email":"ann@example.com"}`, 200, "")
+	if got := off(); got != "[map[channels:[email] client_id:shop everything:false kept:true kind_id:news]]" {
+		t.Errorf("after erasing it is shown as %s", got)
+	}
+}
