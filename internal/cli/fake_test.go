@@ -498,6 +498,12 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 			"updated_at": "2026-11-18T12:00:00Z"}
 	case "DELETE /notify/destinations/chat":
 		return 204, nil
+	case "GET /notify/providers":
+		return 200, providers()
+	case "PUT /notify/providers/gateway", "GET /notify/providers/gateway":
+		return 200, gateway()
+	case "DELETE /notify/providers/platform":
+		return 204, nil
 	case "GET /notify/inbox/origins", "PUT /notify/inbox/origins":
 		return 200, object{"origins": []any{"https://app.example.com"}}
 	case "POST /notify/inbox/tokens":

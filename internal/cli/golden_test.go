@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -129,7 +130,7 @@ var accessToken = regexp.MustCompile(`bearer [\w.-]+`)
 
 // scenarios are the commands whose output is kept in testdata, one file each: as
 // plain text, as on a terminal, and as JSON.
-var scenarios = append([]scenario{
+var scenarios = slices.Concat(providerScenarios, digestScenarios, []scenario{
 	{"api", []string{"api"}},
 	{"target", []string{"target", "-o", "acme", "-s", "dev"}},
 	{"login", []string{"login", "-a", "API", "-u", "admin", "-p", "secret", "-o", "acme", "-s", "dev"}},
@@ -514,7 +515,7 @@ var scenarios = append([]scenario{
 	{"version", []string{"--version"}},
 	{"notifications-wrong", []string{"notifications", "foo"}},
 	{"unknown-flag", []string{"push", "--no-sart"}},
-}, digestScenarios...)
+})
 
 func TestGolden(t *testing.T) {
 	t.Parallel()

@@ -32,7 +32,7 @@ type Outgoing struct {
 	Number   int64
 	ID       string // the public id, stable over attempts
 	Attempt  int    // 1 for the first
-	To       string // a validated address; empty in the inbox, and where it is not known
+	To       string // a validated address, for SMS a phone number; empty in the inbox, and where it is not known
 	UserID   string // empty for an address without a user, and in a chat
 	KindID   string // of the kind or campaign type; empty for mail without one
 	ReplyTo  string
@@ -72,6 +72,8 @@ type Result struct {
 	RetryAfter time.Duration
 	// Untried means that the message is Temporary because the next hop had no room for it: it is no attempt.
 	Untried bool
+	// Via says who delivered an Accepted message, if there were several to choose from.
+	Via string
 }
 
 // Channel delivers messages. Package channeltest tests implementations.

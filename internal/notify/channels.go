@@ -20,12 +20,15 @@ const (
 	Hook
 	// Chat posts to a room of the client, once for a send however many recipients it has.
 	Chat
+	// SMS sends texts to phones, by a Provider.
+	SMS
 
 	// ChannelCount is the number of channels.
-	ChannelCount = int(Chat) + 1
+	ChannelCount = int(SMS) + 1
 )
 
-var channelNames = [ChannelCount]string{Email: "email", Inbox: "inbox", Hook: "webhook", Chat: "chat"}
+var channelNames = [ChannelCount]string{Email: "email", Inbox: "inbox", Hook: "webhook", Chat: "chat",
+	SMS: "sms"}
 
 // String returns the name in APIs.
 func (c ChannelID) String() string {
@@ -124,7 +127,7 @@ func (c Channels) Messages(members []Recipient) []Recipient {
 	all := make([]Recipient, 0, len(members)*len(ids))
 	for _, m := range members {
 		for _, id := range ids {
-			if id == Chat || id == Inbox && m.UserID == "" && (c.Has(Email) || c.Has(Hook)) {
+			if id == Chat || id == Inbox && m.UserID == "" && (c.Has(Email) || c.Has(Hook) || c.Has(SMS)) {
 				continue
 			}
 			m.Channel = id

@@ -143,6 +143,8 @@ type Digest struct {
 	// Count is the number of entries, of which Items has those that fit, oldest first.
 	Count int          `json:"count"`
 	Items []DigestItem `json:"items"`
+	// Phone is the number for SMS that the send of the latest entry gave; "" means that of the user.
+	Phone string `json:"phone,omitempty"`
 }
 
 // More returns the number of entries that are not in Items.
@@ -201,6 +203,9 @@ func (d *DigestDraft) Add(m *Message, s *Send, data json.RawMessage, locale stri
 	d.send = n
 	d.item(s, data, excerpt)
 }
+
+// Call sets the number for SMS that the send of the latest entry gave, or "".
+func (d *DigestDraft) Call(phone string) { d.send.Digest.Phone = phone }
 
 func (d *DigestDraft) item(s *Send, data json.RawMessage, excerpt Excerpt) {
 	if d.bytes < 0 {

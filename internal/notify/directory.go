@@ -22,4 +22,7 @@ type Directory interface {
 	// Locales returns the languages of users, mostly BCP 47 tags; unknown users
 	// are missing, and users without a language have "".
 	Locales(ctx context.Context, userIDs []string) (map[string]string, error)
+	// Phones returns the phone numbers of users in the form of E.164; unknown
+	// users are missing, and users without a usable number have "".
+	Phones(ctx context.Context, userIDs []string) (map[string]string, error)
 }

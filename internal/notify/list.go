@@ -19,6 +19,8 @@ import (
 type Member struct {
 	UserID string `json:"u,omitempty"`
 	Email  string `json:"e,omitempty"`
+	// Phone is the number for SMS, in the form of E.164; "" means that of the user.
+	Phone string `json:"p,omitempty"`
 	// Locale is the member's language as a BCP 47 tag; "" means that of the send.
 	Locale string `json:"l,omitempty"`
 	// Data is a JSON object, whose fields replace those of the send's data.

@@ -37,6 +37,7 @@ type Store interface {
 	Queue
 	Inboxes
 	Destinations
+	Providers
 	Timelines
 	Digests
 	People

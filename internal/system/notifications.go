@@ -38,6 +38,7 @@ import (
 	"ingot/internal/notify/mail/mailbox"
 	"ingot/internal/notify/notifydb"
 	"ingot/internal/notify/outbound"
+	"ingot/internal/notify/provider"
 	"ingot/internal/notify/recurring"
 	"ingot/internal/notify/template"
 	"ingot/internal/server/databases"
@@ -98,6 +99,7 @@ type notifications struct {
 	unsubscriber *actions.Unsubscriber
 	tokens       *inbox.Tokens
 	hub          *inbox.Hub
+	texts        *provider.Channel
 	recurring    *recurring.Runner
 	mailbox      *mailbox.Mailbox // nil if a mail server is configured
 	others       []background.Service
@@ -206,6 +208,9 @@ func (n *notifications) moreChannels(o notificationsOptions) map[notify.ChannelI
 	for _, id := range []notify.ChannelID{notify.Hook, notify.Chat} {
 		more[id] = hook.NewChannel(id, hook.Options{Destinations: n.store, Client: outbound.New(n.webhooks), Log: o.Log})
 	}
+	n.texts = provider.NewChannel(notify.SMS, provider.Options{Providers: n.store, Client: outbound.New(n.webhooks),
+		Servers: o.Servers, Log: o.Log})
+	more[notify.SMS] = n.texts
 	return more
 }
 
@@ -268,7 +273,7 @@ func (n *notifications) parts() []background.Service {
 func (n *notifications) routes(verifier *token.Verifier, b *frontend) *httpext.Versions {
 	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick,
 		CheckWebhook: n.webhooks.Check, CheckDomain: n.checkDomain, Tokens: n.tokens,
-		Hub: n.hub, KickRecurring: n.recurring.Kick, Log: n.log}
+		Hub: n.hub, KickRecurring: n.recurring.Kick, ProviderHealth: n.texts.Health, Log: n.log}
 	if n.mailbox != nil {
 		extensions.Mailbox = n.mailbox
 	}

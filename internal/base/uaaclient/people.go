@@ -66,6 +66,32 @@ func (c *Client) LocalesByID(ctx context.Context, ids []string) (map[string]stri
 	return found, nil
 }
 
+// PhonesByID returns the phone numbers of the existing users among ids, by id, as they were entered.
+func (c *Client) PhonesByID(ctx context.Context, ids []string) (map[string][]string, error) {
+	found := make(map[string][]string, len(ids))
+	for len(ids) > 0 {
+		n := min(len(ids), idsAtOnce)
+		query := url.Values{"filter": {anyOf("id", ids[:n])}, "attributes": {"id,phoneNumbers"}, "countTotal": {"false"}}
+		err := pages(ctx, c, query, n, func(b struct {
+			ID     string
+			Phones []struct {
+				Value string `json:"value"`
+			} `json:"phoneNumbers"`
+		}) {
+			numbers := make([]string, 0, len(b.Phones))
+			for _, p := range b.Phones {
+				numbers = append(numbers, p.Value)
+			}
+			found[b.ID] = numbers
+		})
+		if err != nil {
+			return found, err
+		}
+		ids = ids[n:]
+	}
+	return found, nil
+}
+
 // PeopleAfter returns about count users that follow id in the order of ids (""
 // is before the first), and whether there are more. It does not miss users when
 // others are added or deleted meanwhile, and is as fast at the end of a long

@@ -153,6 +153,10 @@ func checkMember(m notify.Member) string {
 	case clean(notify.Recipient{UserID: m.UserID}).UserID != m.UserID:
 		return "has a user with characters that cannot be stored"
 	}
+	if m.Phone != "" && !notify.UsablePhone(m.Phone) {
+		return fmt.Sprintf("has the phone %.40q, which is not a number with its country code, such as +4915112345678",
+			m.Phone)
+	}
 	if why := notify.CheckLocale(m.Locale); why != "" {
 		return `has a "locale" that ` + why
 	}

@@ -125,6 +125,7 @@ func (b *book) Page(_ context.Context, a notify.Audience, cursor string, limit i
 func (b *book) Locales(context.Context, []string) (map[string]string, error) { return nil, nil }
 
 func (b *book) Emails(context.Context, []string) (map[string]string, error) { return nil, nil }
+func (b *book) Phones(context.Context, []string) (map[string]string, error) { return nil, nil }
 
 type bundle struct {
 	*Service

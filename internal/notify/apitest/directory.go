@@ -92,6 +92,11 @@ func (d *Directory) Locales(context.Context, []string) (map[string]string, error
 	return map[string]string{}, nil
 }
 
+// Phones implements notify.Directory.
+func (d *Directory) Phones(context.Context, []string) (map[string]string, error) {
+	return map[string]string{}, nil
+}
+
 // Emails implements notify.Directory.
 func (d *Directory) Emails(_ context.Context, ids []string) (map[string]string, error) {
 	if d.Broken {

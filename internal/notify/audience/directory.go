@@ -66,6 +66,7 @@ type Directory struct {
 	o        Options
 	defaults map[string]bool
 	emails   *otter.Cache[string, *entry]
+	phones   *otter.Cache[string, *entry]
 	locales  *otter.Cache[string, *entry]
 	scopes   struct {
 		sync.Mutex
@@ -107,7 +108,7 @@ func New(o Options) *Directory {
 			MaximumSize: cacheSize, ExpiryCalculator: otter.ExpiryWriting[string, *entry](knownFor),
 		})
 	}
-	d := &Directory{o: o, defaults: map[string]bool{}, emails: cache(), locales: cache()}
+	d := &Directory{o: o, defaults: map[string]bool{}, emails: cache(), phones: cache(), locales: cache()}
 	for _, s := range o.DefaultScopes {
 		d.defaults[s] = true
 	}
@@ -244,6 +245,24 @@ func (d *Directory) Emails(ctx context.Context, userIDs []string) (map[string]st
 func (d *Directory) Locales(ctx context.Context, userIDs []string) (map[string]string, error) {
 	return d.cached(d.locales, userIDs, func(ids []string) (map[string]string, error) {
 		return d.o.UAA.LocalesByID(ctx, ids)
+	})
+}
+
+// Phones implements notify.Directory.
+func (d *Directory) Phones(ctx context.Context, userIDs []string) (map[string]string, error) {
+	return d.cached(d.phones, userIDs, func(ids []string) (map[string]string, error) {
+		found, err := d.o.UAA.PhonesByID(ctx, ids)
+		phones := make(map[string]string, len(found))
+		for id, numbers := range found {
+			phones[id] = "" // the user exists
+			for _, n := range numbers {
+				if usable := notify.NormalPhone(n); usable != "" {
+					phones[id] = usable
+					break
+				}
+			}
+		}
+		return phones, err
 	})
 }
 

@@ -37,6 +37,7 @@ type group struct {
 type world struct {
 	mu     sync.Mutex
 	users  map[string][]email
+	phones map[string][]map[string]string // phoneNumbers of users
 	groups []group
 	// spaces are names; orgs likewise. roles are "type user" by place.
 	spaces, orgs map[string]string
@@ -139,7 +140,11 @@ func (w *world) serveUsers(r *http.Request, answer func(int, any)) {
 	ids = ids[:min(len(ids), count, w.pageSize)]
 	page := []any{}
 	for _, id := range ids {
-		page = append(page, map[string]any{"id": id, "emails": w.users[id]})
+		person := map[string]any{"id": id, "emails": w.users[id]}
+		if strings.Contains(r.FormValue("attributes"), "phoneNumbers") {
+			person = map[string]any{"id": id, "phoneNumbers": w.phones[id]}
+		}
+		page = append(page, person)
 	}
 	answer(http.StatusOK, map[string]any{"resources": page, "totalResults": total})
 	if w.afterPage != nil {
@@ -192,7 +197,7 @@ type bundle struct {
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{now: time.Now(), world: &world{
-		users: map[string][]email{}, pageSize: 500, roles: map[string][]string{},
+		users: map[string][]email{}, phones: map[string][]map[string]string{}, pageSize: 500, roles: map[string][]string{},
 		spaces: map[string]string{"space-1": "dev"}, orgs: map[string]string{"org-1": "acme"},
 	}}
 	server := httptest.NewServer(b.world)
@@ -450,6 +455,26 @@ func TestScopes(t *testing.T) {
 	b.groups[0].Members = b.groups[0].Members[:1]
 	if members, _ := b.all(t, notify.Audience{Type: notify.ToScope, ID: "a.b"}, 100); len(members) != 1 {
 		t.Errorf("later there are %d members", len(members))
+	}
+}
+
+func TestPhones(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for id, numbers := range map[string][]string{"usable": {"+49 (151) 1234-5678"}, "second": {"0151", "tel:+15550100"},
+		"local": {"0151 12345678"}, "none": nil} {
+		b.users[id] = nil
+		for _, n := range numbers {
+			b.phones[id] = append(b.phones[id], map[string]string{"value": n, "type": "mobile"})
+		}
+	}
+	want := map[string]string{"usable": "+4915112345678", "second": "+15550100", "local": "", "none": ""}
+	for range 2 { // the second time from the cache
+		got, err := b.dir.Phones(t.Context(), []string{"usable", "second", "local", "none", "unknown", ""})
+		if err != nil || !maps.Equal(got, want) {
+			t.Errorf("the numbers are %q, %v", got, err)
+		}
+		clear(b.phones)
 	}
 }
 

@@ -25,6 +25,8 @@ type Setup struct {
 	Once bool
 	// Users means that messages go to users, not to addresses; Anyone that it does not matter to whom they go.
 	Users, Anyone bool
+	// Phones means that addresses are phone numbers.
+	Phones bool
 	// Violations are what the other side saw and should not have.
 	Violations func() []string
 }
@@ -80,13 +82,16 @@ var shared = &notify.Body{Subject: "Hello", Text: "Hello, this is a text.\n", HT
 // numbers are those of messages, which no two have in common.
 var numbers atomic.Int64
 
-func batch(prefix string, n int) []notify.Outgoing {
+func (b *bench) batch(prefix string, n int) []notify.Outgoing {
 	all := make([]notify.Outgoing, n)
 	for i := range all {
 		all[i] = notify.Outgoing{
 			Number: numbers.Add(1), ID: fmt.Sprintf("%s-%d", prefix, i), Attempt: 1,
 			To: fmt.Sprintf("user%d@example%d.com", i, i%3), UserID: fmt.Sprint("user", i),
 			Body: shared, ClientID: "client", Received: time.Now(),
+		}
+		if b.Phones {
+			all[i].To = fmt.Sprintf("+49151%08d", i)
 		}
 	}
 	return all
@@ -167,7 +172,7 @@ func nothing(t *testing.T, b *bench) {
 
 func eachOnce(t *testing.T, b *bench) {
 	for _, n := range []int{1, 2, 7, 200} {
-		all := batch(fmt.Sprintf("once-%d", n), n)
+		all := b.batch(fmt.Sprintf("once-%d", n), n)
 		results := b.deliver(t, t.Context(), all, nil)
 		accepted(t, results)
 		b.check(t, all, results)
@@ -176,7 +181,7 @@ func eachOnce(t *testing.T, b *bench) {
 
 // A second attempt is the same message to the receiver.
 func again(t *testing.T, b *bench) {
-	all := batch("again", 5)
+	all := b.batch("again", 5)
 	accepted(t, b.deliver(t, t.Context(), all, nil))
 	for i := range all {
 		all[i].Attempt = 2
@@ -198,7 +203,7 @@ func again(t *testing.T, b *bench) {
 
 // One that cannot be delivered does not harm its neighbours.
 func mixed(t *testing.T, b *bench) {
-	all := batch("mixed", 30)
+	all := b.batch("mixed", 30)
 	for i := 0; i < len(all); i += 5 {
 		all[i].To = []string{"", "nobody", "a b@example.com", "a@example.com\r\nRCPT TO:<b@example.com>",
 			"a@[127.0.0.1]", "a@"}[i/5]
@@ -221,7 +226,7 @@ func concurrent(t *testing.T, b *bench) {
 	for g := range 12 {
 		wait.Go(func() {
 			for round := range 3 {
-				all := batch(fmt.Sprintf("concurrent-%d-%d", g, round), 20)
+				all := b.batch(fmt.Sprintf("concurrent-%d-%d", g, round), 20)
 				results := b.deliver(t, t.Context(), all, nil)
 				accepted(t, results)
 				b.check(t, all, results)
@@ -234,7 +239,7 @@ func concurrent(t *testing.T, b *bench) {
 func endedBefore(t *testing.T, b *bench) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	all := batch("before", 50)
+	all := b.batch("before", 50)
 	results := b.deliver(t, ctx, all, nil)
 	for i, r := range results {
 		if r.Verdict != notify.Temporary {
@@ -245,14 +250,14 @@ func endedBefore(t *testing.T, b *bench) {
 		t.Errorf("%d messages were delivered after the end", n)
 	}
 	// The channel still works.
-	accepted(t, b.deliver(t, t.Context(), batch("after", 3), nil))
+	accepted(t, b.deliver(t, t.Context(), b.batch("after", 3), nil))
 }
 
 func endedDuring(t *testing.T, b *bench) {
 	if b.Hang == nil {
 		t.Skip("the receiver cannot hang")
 	}
-	all := batch("during", 50)
+	all := b.batch("during", 50)
 	b.Hang(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -262,7 +267,7 @@ func endedDuring(t *testing.T, b *bench) {
 		}
 	}
 	b.Hang(false)
-	accepted(t, b.deliver(t, t.Context(), batch("during-after", 20), nil))
+	accepted(t, b.deliver(t, t.Context(), b.batch("during-after", 20), nil))
 }
 
 // The end comes when some messages are through: those stay accepted, none is
@@ -270,7 +275,7 @@ func endedDuring(t *testing.T, b *bench) {
 func endedBetween(t *testing.T, b *bench) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	all := batch("between", 300)
+	all := b.batch("between", 300)
 	var through atomic.Int32
 	results := b.deliver(t, ctx, all, func(_ int, r notify.Result) {
 		if r.Verdict == notify.Accepted && through.Add(1) == 20 {
@@ -294,7 +299,7 @@ func endedBetween(t *testing.T, b *bench) {
 // done may take its time: it writes to a journal. The other side checks that no
 // next content comes before it has returned.
 func slowDone(t *testing.T, b *bench) {
-	all := batch("slow", 60)
+	all := b.batch("slow", 60)
 	results := b.deliver(t, t.Context(), all, func(int, notify.Result) { time.Sleep(time.Millisecond) })
 	accepted(t, results)
 	b.check(t, all, results)
@@ -303,7 +308,7 @@ func slowDone(t *testing.T, b *bench) {
 // Whatever is in a message, it is delivered or refused, and the next one goes
 // through.
 func hostileMessages(t *testing.T, b *bench) {
-	all := batch("hostile", 16)
+	all := b.batch("hostile", 16)
 	for i := range all {
 		if i%2 == 1 {
 			continue

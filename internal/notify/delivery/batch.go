@@ -15,6 +15,8 @@ type message struct {
 	notify.Claimed
 	// found is the address that was looked up if the message had none.
 	found string
+	// phone is the number that a text goes to.
+	phone string
 	// locale is the user's language if it was asked for, "" if there is none.
 	locale string
 	asked  bool
@@ -235,6 +237,9 @@ func (d *Delivery) render(ctx context.Context, messages []message) (out []outgoi
 			Number: l.Number, ID: d.o.IDs.Message(l.Number), Attempt: l.Attempts + 1,
 			To: l.to(), UserID: l.UserID, KindID: l.Send.Preferred().KindID, ReplyTo: l.Send.Content.ReplyTo, Body: body,
 			ClientID: l.Send.ClientID, Received: l.Send.Received, Unsubscribe: d.contents.link(l),
+		}
+		if l.Channel == notify.SMS {
+			made.To = l.phone
 		}
 		if l.Channel == notify.Hook {
 			made.SendID = d.o.IDs.Send(l.Send.Number)

@@ -175,8 +175,8 @@ func TestDigestUnwanted(t *testing.T) {
 	}
 }
 
-// TestDigestWindow ends digests when their time has come: one with a single entry, which is as if it were not collected,
-// and one of before a restart.
+// TestDigestWindow ends digests when their time has come: one with a single entry, which is as if it were not
+// collected, and one of before a restart.
 func TestDigestWindow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -79,6 +79,8 @@ func (d *Delivery) newLines() []*line {
 		{notify.Hook, []func(context.Context, *sorted) error{d.current, d.workflow, d.gather, d.wanted, d.languages}},
 		// A chat is no recipient that could unsubscribe.
 		{notify.Chat, []func(context.Context, *sorted) error{d.current, d.workflow, d.gather, d.languages}},
+		{notify.SMS, []func(context.Context, *sorted) error{d.current, d.workflow, d.gather, d.wanted, d.phones,
+			d.languages}},
 	} {
 		if c := d.o.More[more.id]; c != nil {
 			lines = append(lines, make(more.id, c, more.steps...))

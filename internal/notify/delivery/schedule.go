@@ -64,7 +64,7 @@ func (s Schedule) after(m notify.Message, r notify.Result, now, due time.Time) n
 	attempt := m.Attempts + 1
 	switch {
 	case r.Verdict == notify.Accepted:
-		o.Status, o.Reason = notify.Delivered, ""
+		o.Status, o.Reason = notify.Delivered, sanitize(r.Via)
 	case r.Verdict == notify.Permanent:
 		o.Status = notify.Failed
 	case attempt >= s.Attempts:

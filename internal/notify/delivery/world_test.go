@@ -134,8 +134,10 @@ type people struct {
 	emails map[string]string
 	// locales are the languages of users.
 	locales map[string]string
-	order   []string
-	down    error
+	// phones are the phone numbers of users.
+	phones map[string]string
+	order  []string
+	down   error
 	// asked is told of each question, when it is set.
 	asked  chan string
 	lookup int
@@ -218,6 +220,22 @@ func (p *people) Locales(_ context.Context, ids []string) (map[string]string, er
 	found := map[string]string{}
 	for _, id := range ids {
 		found[id] = p.locales[id]
+	}
+	return found, nil
+}
+
+// Phones are in phones, by user.
+func (p *people) Phones(_ context.Context, ids []string) (map[string]string, error) {
+	if err := p.ask("phones"); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found := map[string]string{}
+	for _, id := range ids {
+		if _, known := p.emails[id]; known {
+			found[id] = p.phones[id]
+		}
 	}
 	return found, nil
 }

@@ -63,12 +63,13 @@ type audienceBody struct {
 type recipientBody struct {
 	User   string          `json:"user,omitempty"`
 	Email  string          `json:"email,omitempty"`
+	Phone  string          `json:"phone,omitempty"`
 	Locale string          `json:"locale,omitempty"`
 	Data   json.RawMessage `json:"data,omitempty"`
 }
 
 func (b recipientBody) member() notify.Member {
-	return notify.Member{UserID: b.User, Email: b.Email, Locale: b.Locale, Data: present(b.Data)}
+	return notify.Member{UserID: b.User, Email: b.Email, Phone: b.Phone, Locale: b.Locale, Data: present(b.Data)}
 }
 
 // present returns nil for null.

@@ -103,6 +103,15 @@ func (f *handlers) deleteDestination(w http.ResponseWriter, r *http.Request) err
 func (f *handlers) lacking(r *http.Request, c notify.Channels) error {
 	var problems []string
 	for _, id := range c.List() {
+		if id.HasProviders() {
+			why, err := f.withoutProvider(r, id)
+			if err != nil {
+				return err
+			}
+			if why != "" {
+				problems = append(problems, why)
+			}
+		}
 		if !id.HasDestination() {
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
 	"ingot/internal/notify/actions"
+	"ingot/internal/notify/failover"
 	"ingot/internal/notify/inbox"
 )
 
@@ -43,6 +44,8 @@ type Options struct {
 	// CheckDomain says what receivers find when they check mail of this service; nil means that
 	// it cannot be said.
 	CheckDomain func(context.Context) notify.DomainReport
+	// ProviderHealth returns what this server knows of a provider; nil means that it knows nothing.
+	ProviderHealth func(owner, name string) failover.Health
 	// Tokens opens inboxes, Hub has their streams; nil means that there are none.
 	Tokens *inbox.Tokens
 	Hub    *inbox.Hub
@@ -170,6 +173,7 @@ func Register(g *web.Group, o Options) {
 	f.registerVersions(g)
 	f.registerChannels(g)
 	f.registerDestinations(g)
+	f.registerProviders(g)
 	f.registerWorkflows(g)
 	f.registerDigests(g)
 	f.registerInbox(g)

@@ -119,6 +119,7 @@ type listedBody struct {
 	RecurringSend string          `json:"recurring_send,omitempty"`
 	UserID        string          `json:"user_id,omitempty"`
 	Email         string          `json:"email,omitempty"`
+	Phone         string          `json:"phone,omitempty"`
 	Locale        string          `json:"locale,omitempty"`
 	Data          json.RawMessage `json:"data,omitempty"`
 }
@@ -128,6 +129,8 @@ type contentBody struct {
 	Text string          `json:"text,omitempty"`
 	HTML string          `json:"html,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
+	// Phone is where a digest goes, if the sender said so.
+	Phone string `json:"phone,omitempty"`
 }
 
 type personMessage struct {
@@ -159,7 +162,7 @@ func (f *handlers) writePerson(p notify.Person, w *personWriter, v any) error {
 		return w.add("unsubscribed", presentObjection(v))
 	case notify.ListedMember:
 		m := listedBody{RecurringSend: v.Recurring.Name, UserID: v.Member.UserID, Email: v.Member.Email,
-			Locale: v.Member.Locale, Data: v.Member.Data}
+			Phone: v.Member.Phone, Locale: v.Member.Locale, Data: v.Member.Data}
 		if v.Send != 0 {
 			m.SendID = ids.Send(v.Send)
 		}
@@ -173,7 +176,10 @@ func (f *handlers) writePerson(p notify.Person, w *personWriter, v any) error {
 		m := personMessage{messageBody: f.presentMessage(v.Message), ClientID: v.Send.ClientID, KindID: v.Send.KindID,
 			CampaignTypeID: v.Send.CampaignTypeID, Subject: v.Send.Content.Subject, Received: v.Send.Received}
 		if p.OnlyTo(v.Send) {
-			m.Content = &contentBody{v.Send.Content.Text, v.Send.Content.HTML, v.Send.Data}
+			m.Content = &contentBody{Text: v.Send.Content.Text, HTML: v.Send.Content.HTML, Data: v.Send.Data}
+			if v.Send.Digest != nil {
+				m.Content.Phone = v.Send.Digest.Phone
+			}
 		}
 		return w.add("messages", m)
 	}

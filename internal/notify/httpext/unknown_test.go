@@ -106,6 +106,8 @@ func TestUnknownFields(t *testing.T) {
 		{1, "PUT /destinations/{channel}", "/destinations/chat", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
 		{1, "PATCH /preferences", "", `{"clients":{"shop":{"kinds":{"news":{"colour":true}}}}}`, 422, "colour", ""},
 		{1, "PATCH /preferences/{user}", "/preferences/u-1", `{"colour":true}`, 422, "colour", ""},
+		{1, "PUT /providers/{provider}", "/providers/p", `{"channel":"sms","url":"https://example.com","colour":"x"}`, 422,
+			"colour", ""},
 		{1, "POST /erasures", "", `{"user_id":"u-1","colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /recurring_sends/{name}", "/recurring_sends/x", `{"cron":"@daily","send":{"colour":"x"}}`, 422, "colour", ""},
 		{1, "POST /recurring_sends/{name}/pause", "/recurring_sends/x/pause", `{"colour":"x"}`, 404, "", ""},
@@ -143,6 +145,8 @@ func TestUnknownFields(t *testing.T) {
 		{2, "PUT /destinations/{channel}", "/destinations/chat", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
 		{2, "PATCH /preferences", "", `{"clients":{"shop":{"kinds":{"news":{"colour":true}}}}}`, 422, "colour", ""},
 		{2, "PATCH /preferences/{user}", "/preferences/u-1", `{"colour":true}`, 422, "colour", ""},
+		{2, "PUT /providers/{provider}", "/providers/p", `{"channel":"sms","url":"https://example.com","colour":"x"}`, 422,
+			"colour", ""},
 		{2, "POST /erasures", "", `{"user_id":"u-1","colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /recurring_sends/{name}", "/recurring_sends/x", `{"cron":"@daily","send":{"colour":"x"}}`, 422, "colour", ""},
 		{2, "POST /recurring_sends/{name}/pause", "/recurring_sends/x/pause", `{"colour":"x"}`, 404, "", ""},
@@ -170,7 +174,8 @@ func TestUnknownFields(t *testing.T) {
 			strings.Contains(path, "/variants/") || strings.Contains(path, "/channels") || strings.Contains(path, "/workflow") ||
 			strings.HasSuffix(path, "/digest") ||
 			strings.HasPrefix(path, "/partials/") || strings.HasSuffix(path, "/rollback") ||
-			strings.HasPrefix(path, "/destinations") || strings.HasPrefix(path, "/preferences") ||
+			strings.HasPrefix(path, "/destinations") || strings.HasPrefix(path, "/providers") ||
+			strings.HasPrefix(path, "/preferences") ||
 			strings.HasPrefix(path, "/recurring_sends") || strings.HasPrefix(path, "/inbox/") {
 			if !strings.Contains(a.Message(), tc.field) {
 				t.Errorf("v%d %s: %q does not name %s", tc.version, tc.route, a.Message(), tc.field)

@@ -75,6 +75,7 @@ var bounded = map[string]string{
 	"PUT /kinds/{kind}/digest":                            "a rule of 300 bytes, counted as a definition",
 	"PUT /campaign_types/{type}/channels":                 "a set of channels",
 	"PUT /destinations/{channel}":                         "one for each channel, of 2,200 bytes; counted as definitions",
+	"PUT /providers/{provider}":                           "20 of 32 KiB and 20 secrets; counted as definitions",
 	"POST /recurring_sends/{name}/pause":                  "stores nothing new",
 	"POST /recurring_sends/{name}/resume":                 "stores nothing new",
 	"POST /inbox/tokens":                                  "stores nothing",

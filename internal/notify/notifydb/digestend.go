@@ -256,11 +256,14 @@ func (e *ending) add(tx *db.Tx, one *entry, s *notify.Send) error {
 		one.status = notify.Undeliverable
 		return nil
 	}
-	data, locale := s.Data, s.Locale
+	data, locale, phone := s.Data, s.Locale, ""
 	if list := s.List(); list != "" && one.Channel != notify.Chat {
 		m, err := e.member(tx, list, one.Audience)
 		if err != nil {
 			return err
+		}
+		if one.Channel == notify.SMS {
+			phone = m.Phone
 		}
 		if m.Locale != "" {
 			locale = m.Locale
@@ -275,6 +278,7 @@ func (e *ending) add(tx *db.Tx, one *entry, s *notify.Send) error {
 		e.drafts[one.digest] = draft
 	}
 	draft.Add(&one.Message, s, data, locale, e.excerpt)
+	draft.Call(phone)
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 
 // memberOf returns what identifies a recipient: the user, else the address, and the channel. A chat has one for all.
 func memberOf(r notify.Recipient) string {
-	if r.UserID == "" && r.Channel.HasDestination() {
+	if r.UserID == "" && (r.Channel.HasDestination() || r.Channel.HasProviders()) {
 		return r.Channel.String() + " " + notify.AddressSubscriber(r.Email)
 	}
 	if r.UserID != "" && r.Channel != notify.Email {

@@ -83,14 +83,20 @@ func TestSecretsAreSealed(t *testing.T) {
 			if err := s.SetDestination(ctx, room); err != nil {
 				t.Fatal(err)
 			}
+			texting := notify.Provider{Owner: "c", Name: "p", Channel: notify.SMS,
+				Secrets: map[string]string{"key": "and this neither"}}
+			if err := s.SetProvider(ctx, texting); err != nil {
+				t.Fatal(err)
+			}
 			var texts string
 			if err := d.View(ctx, func(tx *db.Tx) error {
-				return tx.QueryRow("SELECT h.secret || ' ' || s.value || ' ' || d.url || ' ' || d.secret " +
-					"FROM notify_webhooks AS h, notify_secrets AS s, notify_destinations AS d").Scan(&texts)
+				return tx.QueryRow("SELECT h.secret || ' ' || s.value || ' ' || d.url || ' ' || d.secret || ' ' || p.secrets " +
+					"FROM notify_webhooks AS h, notify_secrets AS s, notify_destinations AS d, notify_providers AS p").Scan(&texts)
 			}); err != nil {
 				t.Fatal(err)
 			}
-			for _, secret := range [][]byte{id, []byte(hook.Secret), []byte(room.URL), []byte(room.Secret)} {
+			for _, secret := range [][]byte{id, []byte(hook.Secret), []byte(room.URL), []byte(room.Secret),
+				[]byte(texting.Secrets["key"])} {
 				if strings.Contains(texts, string(secret)) ||
 					strings.Contains(texts, base64.StdEncoding.EncodeToString(secret)[:16]) {
 					t.Errorf("a secret is readable: %s", texts)
@@ -98,7 +104,7 @@ func TestSecretsAreSealed(t *testing.T) {
 			}
 
 			n, err := openWith(t, address, newKey+"\n"+oldKey).Reseal(ctx, notifydb.SealedColumns())
-			if err != nil || n != 4 {
+			if err != nil || n != 5 {
 				t.Fatalf("sealed %d anew, error %v", n, err)
 			}
 			s = opener(t, openWith(t, address, newKey))(storetest.Options{})
@@ -110,6 +116,9 @@ func TestSecretsAreSealed(t *testing.T) {
 			}
 			if got, err := s.Destination(ctx, "c", notify.Hook); err != nil || got.URL != room.URL || got.Secret != room.Secret {
 				t.Errorf("the destination is %v, error %v", got, err)
+			}
+			if got, err := s.Provider(ctx, "c", "p"); err != nil || got.Secrets["key"] != texting.Secrets["key"] {
+				t.Errorf("the provider is %v, error %v", got, err)
 			}
 		})
 	}

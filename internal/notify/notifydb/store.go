@@ -68,6 +68,7 @@ func SealedColumns() []db.SealedColumn {
 		{Table: "notify_secrets", Key: "name", Column: "value"},
 		{Table: "notify_destinations", Key: "id", Column: "url"},
 		{Table: "notify_destinations", Key: "id", Column: "secret"},
+		{Table: "notify_providers", Key: "id", Column: "secrets"},
 	}
 }
 

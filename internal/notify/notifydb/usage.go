@@ -225,6 +225,7 @@ var definitionTables = []struct{ table, columns, where string }{
 	{"notify_template_versions", versionBytes, "client = ?"},
 	{"notify_senders", "octet_length(name)", "client_id = ?"},
 	{"notify_destinations", "octet_length(url) + octet_length(secret)", "client_id = ?"},
+	{"notify_providers", "octet_length(definition) + octet_length(secrets)", "owner = ?"},
 	{"notify_recurring", "octet_length(name) + octet_length(message)", "client_id = ?"},
 	{"notify_origins", "octet_length(origin)", "client_id = ?"},
 	{"notify_campaign_types", "octet_length(name) + octet_length(description)", "client_id = ?"},

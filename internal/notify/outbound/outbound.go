@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -78,6 +77,8 @@ func Sign(secret string, at time.Time, body []byte) string {
 type Client struct {
 	client *http.Client
 }
+
+const userAgent = "ingot-notifications"
 
 // manyIdle is how many connections are kept for further calls.
 const manyIdle = 64
@@ -152,28 +153,16 @@ func (c *Client) Post(ctx context.Context, call Call) (Answer, error) {
 		return Answer{}, errors.New("invalid URL")
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("User-Agent", "ingot-notifications")
+	r.Header.Set("User-Agent", userAgent)
 	if call.Secret != "" {
 		r.Header.Set(SignatureHeader, Sign(call.Secret, call.At, call.Body))
 	}
 	if call.Key != "" {
 		r.Header.Set("Idempotency-Key", call.Key)
 	}
-	answer, err := c.client.Do(r)
-	if err != nil {
-		var wrapped *url.Error
-		if errors.As(err, &wrapped) {
-			err = wrapped.Err
-		}
-		return Answer{}, fmt.Errorf("call: %w", err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer)) // a part is enough to show
-	if err != nil {
-		return Answer{}, fmt.Errorf("read the response: %w", err)
-	}
-	return Answer{answer.StatusCode, retryAfter(answer.Header.Get("Retry-After"), call.At),
-		strings.TrimSpace(string(text[:min(len(text), maxText)]))}, nil
+	answer, body, err := c.do(r, call.At)
+	answer.Text = strings.TrimSpace(string(body[:min(len(body), maxText)]))
+	return answer, err
 }
 
 // retryAfter reads seconds or a date; zero if it is neither, or not in the future.

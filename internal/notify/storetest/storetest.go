@@ -120,6 +120,8 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"Origins", testOrigins},
 		{"Destinations", testDestinations},
 		{"ChatOnce", testChatOnce},
+		{"Providers", testProviders},
+		{"Phones", testPhones},
 
 		{"Workflow", testWorkflow},
 		{"WorkflowDelays", testWorkflowDelays},

@@ -1,0 +1,223 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"ingot/internal/base/background"
+	"ingot/internal/notify"
+	"ingot/internal/notify/failover"
+	"ingot/internal/notify/outbound"
+)
+
+// Options configure a Channel.
+type Options struct {
+	Providers interface {
+		// ProvidersFor returns those that deliver a client's messages.
+		ProvidersFor(ctx context.Context, clientID string, c notify.ChannelID) ([]notify.Provider, error)
+	}
+	Client *outbound.Client
+	// PerClient is how many messages of a client are in the channel at a time (100).
+	PerClient int
+	// Grace is how long calls may take after the end of Deliver's context (3 s): what is interrupted may
+	// have been accepted.
+	Grace time.Duration
+	// Breaker configures those of providers.
+	Breaker failover.Options
+	// Servers returns how many servers share the rates of providers; nil means one.
+	Servers func() int
+	// Random returns numbers from 0 to 1, for the choice by weight.
+	Random func() float64
+	Log    *slog.Logger
+	Now    func() time.Time
+}
+
+// Channel delivers messages by providers. It implements notify.Channel.
+type Channel struct {
+	id notify.ChannelID
+	o  Options
+
+	mu      sync.Mutex
+	clients map[string]*client
+	lines   map[lineKey]*line
+}
+
+var _ notify.Channel = (*Channel)(nil)
+
+const (
+	defaultPerClient = 100
+	defaultGrace     = 3 * time.Second
+	// callers is how many calls of a client there are at a time, and how many messages of it a crash repeats.
+	callers = 8
+	// lineCallers is how many calls of a provider there are at a time, which clients may share.
+	lineCallers = 16
+)
+
+// NewChannel returns the channel with an id that has providers.
+func NewChannel(id notify.ChannelID, o Options) *Channel {
+	if o.PerClient <= 0 {
+		o.PerClient = defaultPerClient
+	}
+	if o.Grace <= 0 {
+		o.Grace = defaultGrace
+	}
+	if o.Servers == nil {
+		o.Servers = func() int { return 1 }
+	}
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Channel{id: id, o: o, clients: map[string]*client{}, lines: map[lineKey]*line{}}
+}
+
+// Deliver implements notify.Channel.
+func (c *Channel) Deliver(ctx context.Context, batch []notify.Outgoing, done func(i int, r notify.Result)) {
+	byClient := map[string][]int{}
+	for i := range batch {
+		if why := unusable(&batch[i]); why != "" {
+			done(i, notify.Result{Verdict: notify.Permanent, Reason: why})
+			continue
+		}
+		byClient[batch[i].ClientID] = append(byClient[batch[i].ClientID], i)
+	}
+	// A call that has begun is not canceled at once: it would not be known whether it was accepted.
+	calls, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer background.OnDone(ctx, "end of calls", func() {
+		timer := background.AfterFunc("end of calls", c.o.Grace, end)
+		background.OnDone(calls, "end of calls", func() { timer.Stop() })
+	})()
+	var all background.WaitGroup
+	for id, list := range byClient {
+		all.Go("messages of a client", func() { c.deliver(ctx, calls, id, batch, list, done) })
+	}
+	all.Wait()
+}
+
+// unusable returns why a message cannot be delivered by any provider.
+func unusable(o *notify.Outgoing) string {
+	if !notify.UsablePhone(o.To) {
+		return "the recipient's phone number is not in the form +4915112345678"
+	}
+	return notify.UserProblem(o.UserID)
+}
+
+// route is a provider that a message may take.
+type route struct {
+	*Compiled
+	line   *line
+	weight int
+}
+
+// deliver delivers messages of one client. calls is for calls that were begun.
+func (c *Channel) deliver(ctx, calls context.Context, id string, batch []notify.Outgoing, list []int,
+	done func(int, notify.Result)) {
+	routes, why, err := c.routes(ctx, id)
+	if len(routes) == 0 {
+		r := notify.Result{Verdict: notify.Permanent, Reason: why}
+		if err != nil {
+			r = notify.Result{Verdict: notify.Temporary, Reason: "the providers could not be read", Untried: true}
+			c.o.Log.Error("read providers failed, messages postponed", "channel", c.id, "client", id, "error", err)
+		}
+		for _, i := range list {
+			done(i, r)
+		}
+		return
+	}
+	defer leaveAll(routes)
+	of := c.enter(id)
+	defer of.leave()
+	n := of.admit(len(list), c.o.PerClient)
+	for _, i := range list[n:] {
+		done(i, of.later(c.o.Now(), pace(routes)))
+	}
+	list = list[:n]
+	next := make(chan int, len(list))
+	for _, i := range list {
+		next <- i
+	}
+	close(next)
+	var all background.WaitGroup
+	for range min(callers, len(list)) {
+		all.Go("messages of a client", func() {
+			for i := range next {
+				c.deliverOne(ctx, calls, of, routes, &batch[i], func(r notify.Result) { done(i, r) })
+			}
+		})
+	}
+	all.Wait()
+}
+
+// routes returns the providers of a client, or why there are none.
+func (c *Channel) routes(ctx context.Context, client string) (routes []route, why string, err error) {
+	var list []notify.Provider
+	if err := background.Do("providers", func() (err error) {
+		list, err = c.o.Providers.ProvidersFor(ctx, client, c.id)
+		return err
+	}); err != nil {
+		return nil, "", err
+	}
+	why = fmt.Sprintf("no provider delivers messages on %s: declare one with PUT /providers/NAME", c.id)
+	for _, p := range list {
+		compiled, err := Compile(p)
+		if err != nil { // it was checked when it was declared, by another version of the program
+			why = fmt.Sprintf("the provider %q cannot be used: %s", p.Name, err)
+			continue
+		}
+		routes = append(routes, route{compiled, c.line(&p), p.Weight})
+	}
+	return routes, why, nil
+}
+
+func leaveAll(routes []route) {
+	for _, r := range routes {
+		r.line.leave()
+	}
+}
+
+// pace returns how long a message takes if all providers are limited; 0 if one is not.
+func pace(routes []route) time.Duration {
+	sum := 0.0
+	for _, r := range routes {
+		if r.line.rate == 0 {
+			return 0
+		}
+		sum += r.line.rate
+	}
+	return time.Duration(float64(time.Second) / sum)
+}
+
+var stopping = notify.Result{Verdict: notify.Temporary, Reason: "not called: the server was stopping", Untried: true}
+
+// deliverOne delivers a message when it is its turn.
+func (c *Channel) deliverOne(ctx, calls context.Context, of *client, routes []route, o *notify.Outgoing,
+	done func(notify.Result)) {
+	defer of.admit(-1, 0)
+	select {
+	case of.slots <- struct{}{}:
+	case <-ctx.Done():
+		done(stopping)
+		return
+	}
+	// The slot is free when the outcome is recorded, so that a crash repeats no more messages than there are slots.
+	defer func() { <-of.slots }()
+	r := notify.Result{Verdict: notify.Temporary, Reason: "the delivery ended unexpectedly"}
+	_ = background.Do("delivery by providers", func() error {
+		began := c.o.Now()
+		if r = c.attempt(ctx, calls, routes, o); !r.Untried {
+			of.took(c.o.Now().Sub(began))
+		}
+		return nil
+	})
+	done(r)
+}

@@ -1,0 +1,189 @@
+package provider
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"ingot/internal/notify"
+	"ingot/internal/notify/failover"
+)
+
+const (
+	// soonest and latest are when messages come back that have no room.
+	soonest = time.Second
+	latest  = 10 * time.Minute
+	// manyClients is the number of clients at which those are forgotten that have nothing to deliver; manyLines is that
+	// of providers.
+	manyClients = 1000
+	manyLines   = 4000
+)
+
+// client is what a channel knows of a client.
+type client struct {
+	slots chan struct{} // one for each message that is being delivered
+
+	mu    sync.Mutex
+	using int // calls of Channel.deliver
+	held  int // messages that wait or are being delivered
+	// pace is how long a message takes, and next when the next that has no room may come back.
+	pace time.Duration
+	next time.Time
+}
+
+// enter returns the state of a client; leave is called when it is no longer used.
+func (c *Channel) enter(id string) *client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := c.clients[id]
+	if of == nil {
+		if len(c.clients) >= manyClients {
+			for id, other := range c.clients {
+				if other.idle() {
+					delete(c.clients, id)
+				}
+			}
+		}
+		of = &client{slots: make(chan struct{}, callers), pace: 20 * time.Millisecond}
+		c.clients[id] = of
+	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	of.using++
+	return of
+}
+
+func (c *client) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.using--
+}
+
+func (c *client) idle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.using == 0
+}
+
+// admit adds up to n messages and returns how many; it removes some if n is negative.
+func (c *client) admit(n, limit int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n > 0 {
+		n = max(0, min(n, limit-c.held))
+	}
+	c.held += n
+	return n
+}
+
+// later is the result of a message that has no room: it comes back when those before it are likely to be through.
+func (c *client) later(now time.Time, atLeast time.Duration) notify.Result {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first := now.Add(soonest)
+	if c.next.Before(first) {
+		c.next = first
+	}
+	pause := c.next.Sub(now)
+	// Those that come back without room count again: without an end they would delay later sends for hours.
+	if end := now.Add(latest); c.next.Add(max(c.pace, atLeast)).Before(end) {
+		c.next = c.next.Add(max(c.pace, atLeast))
+	} else {
+		c.next = end
+	}
+	return notify.Result{Verdict: notify.Temporary, Untried: true, RetryAfter: pause,
+		Reason: "waiting: the providers get others of the client's messages first"}
+}
+
+// took records how long a message took.
+func (c *client) took(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pace = (7*c.pace + max(d/callers, time.Millisecond)) / 8
+}
+
+// lineKey identifies a provider.
+type lineKey struct{ owner, name string }
+
+// line is what a channel knows of a provider, as it was declared last.
+type line struct {
+	slots   chan struct{} // one for each call at a time
+	breaker *failover.Breaker
+	limiter *rate.Limiter // nil if there is no limit
+	rate    float64       // in a second, of all servers; 0 if there is no limit
+	changed time.Time
+
+	mu    sync.Mutex
+	using int
+}
+
+// line returns the state of a provider; leave is called when it is no longer used. One that was changed begins anew.
+func (c *Channel) line(p *notify.Provider) *line {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := lineKey{p.Owner, p.Name}
+	of := c.lines[key]
+	if of == nil || of.changed.Before(p.Updated) {
+		if of == nil && len(c.lines) >= manyLines {
+			for key, other := range c.lines {
+				if other.idle() {
+					delete(c.lines, key)
+				}
+			}
+		}
+		of = &line{slots: make(chan struct{}, lineCallers), breaker: failover.NewBreaker(c.o.Breaker), rate: p.Rate,
+			changed: p.Updated}
+		if p.Rate > 0 {
+			of.limiter = rate.NewLimiter(rate.Limit(p.Rate), burst(p.Rate))
+		}
+		c.lines[key] = of
+	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	of.using++
+	return of
+}
+
+// burst is how many calls may be made at once: those of a tenth of a second.
+func burst(perSecond float64) int { return max(1, int(perSecond/10)) }
+
+func (l *line) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.using--
+}
+
+func (l *line) idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.using == 0
+}
+
+// reserve returns how long to wait for the next call, of which this server has its share. One that would take long is
+// not reserved.
+func (l *line) reserve(now time.Time, servers int) time.Duration {
+	if l.limiter == nil {
+		return 0
+	}
+	if limit := rate.Limit(l.rate / float64(max(1, servers))); l.limiter.Limit() != limit {
+		l.limiter.SetLimitAt(now, limit)
+	}
+	r := l.limiter.ReserveN(now, 1)
+	wait := r.DelayFrom(now)
+	if wait > soon {
+		r.CancelAt(now)
+	}
+	return wait
+}
+
+// Health returns what this server knows of a provider.
+func (c *Channel) Health(owner, name string) failover.Health {
+	c.mu.Lock()
+	of := c.lines[lineKey{owner, name}]
+	c.mu.Unlock()
+	if of == nil {
+		return failover.Health{State: failover.Closed}
+	}
+	return of.breaker.Health(c.o.Now())
+}
