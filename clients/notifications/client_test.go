@@ -261,3 +261,25 @@ func TestErrors(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A file is stored as it is, and an attachment is base64 in a send.
+func TestAttachments(t *testing.T) {
+	t.Parallel()
+	s, c := newService(t, answer{status: http.StatusCreated, body: `{"id":"f1"}`},
+		answer{status: http.StatusAccepted, body: `{"id":"s1"}`})
+	id, err := c.StoreFile(t.Context(), []byte("\x00pdf"))
+	if err != nil || id != "f1" {
+		t.Fatalf("%q, %v", id, err)
+	}
+	if _, err := c.Send(t.Context(), Send{KindID: "k", Attachments: []Attachment{{Name: "a.pdf", ID: id},
+		{Name: "l.png", Content: []byte("\x00"), Inline: "logo"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "POST /attachments Bearer tok-1 \x00pdf"; s.requests[0] != want {
+		t.Errorf("the request is %q, want %q", s.requests[0], want)
+	}
+	want := `"attachments":[{"name":"a.pdf","id":"f1"},{"name":"l.png","content":"AA==","inline":"logo"}]`
+	if !strings.Contains(s.requests[1], want) {
+		t.Errorf("the request is %q, want it to contain %s", s.requests[1], want)
+	}
+}

@@ -63,6 +63,8 @@ type Send struct {
 	Locale     string      `json:"locale,omitempty"`
 	Audience   *Audience   `json:"audience,omitempty"`
 	Recipients []Recipient `json:"recipients,omitempty"`
+	// Attachments are for mail; other channels leave them out.
+	Attachments []Attachment `json:"attachments,omitempty"`
 	// SendAt is when to send; zero means at once.
 	SendAt time.Time `json:"send_at,omitzero"`
 	// ExpiresAt is when what is not delivered is given up; zero means never.

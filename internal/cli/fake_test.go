@@ -430,6 +430,8 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		return 204, nil
 	case "POST /notify/sends":
 		return 202, object{"id": "send-1", "status": "scheduled"}
+	case "POST /notify/attachments":
+		return 201, object{"id": "file-1", "type": "application/pdf", "bytes": 4}
 	case "GET /notify/messages/message-1":
 		return 200, object{"status": "delivered"}
 	case "GET /notify/templates/template-1/variants":

@@ -45,6 +45,8 @@ type Outgoing struct {
 	// SendID and Data, what templates got, are set for webhooks only.
 	SendID string
 	Data   map[string]any
+	// Attached is set for mail only; nil if the send has no attachments.
+	Attached *Attached
 }
 
 // Verdict is the result of a delivery attempt.

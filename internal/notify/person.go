@@ -164,5 +164,6 @@ func (s Send) WithoutContent(p Person) Send {
 		audiences = append(audiences, a)
 	}
 	s.Audiences, s.Content, s.Data, s.Locale, s.Digest = audiences, Content{}, json.RawMessage(nil), "", s.Digest.erased()
+	s.Attachments = nil
 	return s
 }

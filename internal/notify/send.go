@@ -92,6 +92,8 @@ type Send struct {
 	// ExpiresAt is when messages that are not delivered become undeliverable, by the
 	// machine's clock; zero means never.
 	ExpiresAt time.Time
+	// Attachments are sent with its mail.
+	Attachments []Attachment
 
 	// Scheduled reports that it waits for SendAt and has no messages yet.
 	Scheduled bool

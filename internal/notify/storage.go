@@ -7,7 +7,8 @@ import "ingot/internal/base/fault"
 //
 // Everything that a client can store belongs to one of three classes:
 //
-//	Sends        contents and data of sends, lists of recipients, idempotency keys, inboxes: deleted after a time
+//	Sends        contents and data of sends, attachments, lists of recipients, idempotency keys, inboxes: deleted after
+//	             a time
 //	Definitions  kinds, schemas, templates, partials, senders, campaign types, origins, destinations: until the
 //	             client deletes them
 //	by number    messages (Limits.Recipients, Limits.Queue), webhooks
@@ -38,7 +39,8 @@ type Stored struct {
 // SendsFull returns the error for a send, of which a part has n bytes.
 func (s Stored) SendsFull(client string, n int64) error {
 	return fault.New(fault.InsufficientStorage,
-		"The client %q has %d bytes of sends stored (contents, data, lists of recipients and inboxes) and may have %d: "+
+		"The client %q has %d bytes of sends stored (contents, data, attachments, lists of recipients and inboxes) and may "+
+			"have %d: "+
 			"there is no room for %d more, so nothing was sent. Sends are deleted some days after their last message: try "+
 			"again later, send less at a time, or ask an operator", client, s.Sends, s.Bounds.Sends, n)
 }

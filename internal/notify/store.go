@@ -42,6 +42,7 @@ type Store interface {
 	Digests
 	People
 	Recurrings
+	Files
 	Upkeep
 }
 
@@ -263,7 +264,7 @@ type Queue interface {
 	// Accept stores a send with its first recipients and its idempotency key in
 	// one transaction, and returns it with its number. Concurrent calls share a
 	// commit. It fails with ErrQueueFull, ErrScheduleFull, ErrDelayedFull or ErrKeyReused, or
-	// if the client has too much stored (see Bounds); if the key was used for the same
+	// if the client has too much stored (see Bounds) or an attachment was deleted; if the key was used for the same
 	// request before, it returns the earlier send and replayed. A send with a SendAt
 	// waits for Activate, without recipients.
 	Accept(ctx context.Context, n NewSend) (s Send, replayed bool, err error)

@@ -229,6 +229,8 @@ func contentOf(s *core.Session, value string) (string, error) {
 type sendFlags struct {
 	messageFlags
 	timeFlags
+	Attach []string `long:"attach" value-name:"FILE" description:"Attach a file"`
+	Inline []string `long:"inline" value-name:"NAME=FILE" description:"Image that the HTML shows with <img src=\"cid:NAME\">"`
 }
 
 // messageFlags are what is sent to whom.
@@ -263,7 +265,10 @@ func sendNotification(ctx context.Context, s *core.Session, w core.Words, f *sen
 		return nil, err
 	}
 	s.Say("Sending %s...", s.Out.Bold(w["KIND"]))
-	if f.timeFlags != (timeFlags{}) {
+	if err := f.attach(ctx, s, body); err != nil {
+		return nil, err
+	}
+	if f.timeFlags != (timeFlags{}) || body["attachments"] != nil {
 		return f.sendTimed(ctx, s, body, to)
 	}
 	if f.Email != "" {
@@ -444,7 +449,8 @@ func Commands() []*core.Command {
 		core.Entry("notifications send", "KIND", "Send a notification", core.NeedsLogin, sendNotification,
 			"disk-full --everyone --subject 'Disk full' --text 'Please tidy up'",
 			"disk-full --space dev --text 'Please tidy up'",
-			"maintenance --everyone --text 'In an hour' --at 2026-12-24T18:00:00+01:00"),
+			"maintenance --everyone --text 'In an hour' --at 2026-12-24T18:00:00+01:00",
+			"invoice --email ann@example.com --html @mail.html --attach invoice.pdf --inline logo=logo.png"),
 		core.Entry("notifications repeat", "NAME KIND", "Create or replace a recurring send", core.NeedsLogin, repeatSend,
 			"weekly news --cron '0 9 * * mon' --zone Europe/Berlin --everyone --subject 'This week' --text @week.txt",
 			"stand-up team --cron '45 8 * * mon-fri' --zone Europe/Berlin --space dev --text 'In 15 minutes' --ttl 15m"),

@@ -41,6 +41,8 @@ type Request struct {
 	SendAt time.Time
 	// ExpiresAt is when what is not delivered is given up; zero means never.
 	ExpiresAt time.Time
+	// Attachments are stored files.
+	Attachments []notify.Attachment
 	// Occurrence is set for those of recurring sends.
 	Occurrence *notify.Occurrence
 	// Async requests a response (202) before a large audience is read.

@@ -107,6 +107,8 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 		Trace:      r.Trace,
 		Received:   now,
 		ExpiresAt:  r.ExpiresAt,
+
+		Attachments: r.Attachments,
 	}}
 	if r.SendAt.After(now) {
 		n.SendAt = r.SendAt

@@ -210,16 +210,21 @@ const manyBytes = 4 << 20
 func (d *Delivery) render(ctx context.Context, messages []message) (out []outgoing, taken int,
 	outcomes []notify.Outcome) {
 	out = make([]outgoing, 0, len(messages))
-	bytes := 0
+	var held load
 	for i := range messages {
 		l := &messages[i]
 		taken = i + 1
 		body, own, err := d.contents.body(ctx, l)
+		var files *notify.Attached
+		if err == nil && l.Channel == notify.Email {
+			files, err = d.contents.files.of(ctx, l.Send)
+		}
 		switch {
 		case err == nil:
 		case errors.Is(err, errStore):
 			if ctx.Err() == nil && len(outcomes) == 0 {
-				d.o.Log.Error("read template failed, retrying messages", "message", d.o.IDs.Message(l.Number), "error", err)
+				d.o.Log.Error("read template or attachments failed, retrying messages", "message",
+					d.o.IDs.Message(l.Number), "error", err)
 			}
 			outcomes = append(outcomes, postpone(l, reasonStore, d.o.Now(), d.later()))
 			continue
@@ -236,7 +241,7 @@ func (d *Delivery) render(ctx context.Context, messages []message) (out []outgoi
 		made := notify.Outgoing{
 			Number: l.Number, ID: d.o.IDs.Message(l.Number), Attempt: l.Attempts + 1,
 			To: l.to(), UserID: l.UserID, KindID: l.Send.Preferred().KindID, ReplyTo: l.Send.Content.ReplyTo, Body: body,
-			ClientID: l.Send.ClientID, Received: l.Send.Received, Unsubscribe: d.contents.link(l),
+			ClientID: l.Send.ClientID, Received: l.Send.Received, Unsubscribe: d.contents.link(l), Attached: files,
 		}
 		if l.Channel == notify.SMS {
 			made.To = l.phone
@@ -249,10 +254,8 @@ func (d *Delivery) render(ctx context.Context, messages []message) (out []outgoi
 			}
 		}
 		out = append(out, outgoing{message: l, Outgoing: made})
-		if own {
-			if bytes += size(body); bytes >= manyBytes {
-				break
-			}
+		if held.add(body, own, files) {
+			break
 		}
 	}
 	return out, taken, outcomes

@@ -27,6 +27,7 @@ type contents struct {
 	order     []bodyKey // of bodies, oldest first
 	bytes     int
 	data      *recipientData
+	files     *attachments
 }
 
 // templateKey is what the choice of a template depends on.
@@ -66,7 +67,7 @@ const (
 
 func newContents(o Options) *contents {
 	return &contents{o: o, templates: map[templateKey]*chosen{}, bodies: map[bodyKey]*notify.Body{},
-		data: newRecipientData(o.Store)}
+		data: newRecipientData(o.Store), files: newAttachments(o.Store)}
 }
 
 // body renders a message. own reports whether the body is not shared.

@@ -314,6 +314,7 @@ func (d *Delivery) upkeep(ctx context.Context) {
 			d.Purge(ctx)
 		}
 		d.erase(ctx)
+		d.contents.files.tidy()
 		if !wait(ctx, measure) {
 			return
 		}

@@ -52,6 +52,8 @@ type newSendBody struct {
 	// ExpiresAt is a time, TTL a duration from when it is due.
 	ExpiresAt string `json:"expires_at"`
 	TTL       string `json:"ttl"`
+
+	Attachments []attachmentBody `json:"attachments"`
 }
 
 type audienceBody struct {
@@ -116,6 +118,9 @@ func (f *handlers) createSend(w http.ResponseWriter, r *http.Request) error {
 		request.Audiences = []notify.Audience{{Type: notify.ToList}}
 	}
 	if err := f.checkTemplate(r, body); err != nil {
+		return err
+	}
+	if request.Attachments, err = f.attachments(r, body.Attachments); err != nil {
 		return err
 	}
 	receipt, err := f.Service.Send(r.Context(), request)

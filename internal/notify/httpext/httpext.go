@@ -66,6 +66,7 @@ type Mailbox interface {
 
 type handlers struct {
 	Options
+	uploads uploads
 }
 
 //go:embed openapi-v1.yaml
@@ -122,7 +123,7 @@ func Register(g *web.Group, o Options) {
 	if o.KickRecurring == nil {
 		o.KickRecurring = func() {}
 	}
-	f := &handlers{o}
+	f := &handlers{Options: o}
 	sender := web.Scope(scopeWrite, scopeEmails)
 
 	g.Handle("GET", "/openapi.yaml", web.Public("describes the API and contains no user data"), f.openapi)
@@ -180,6 +181,7 @@ func Register(g *web.Group, o Options) {
 	f.registerPeople(g)
 	f.registerPreferences(g)
 	f.registerRecurring(g)
+	f.registerAttachments(g)
 
 	recipient := web.Own("the sealed token in the path, which only the recipient's mail contains")
 	g.Handle("GET", "/unsubscribe/{token}", recipient, f.unsubscribePage)

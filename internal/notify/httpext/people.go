@@ -131,6 +131,8 @@ type contentBody struct {
 	Data json.RawMessage `json:"data,omitempty"`
 	// Phone is where a digest goes, if the sender said so.
 	Phone string `json:"phone,omitempty"`
+
+	Attachments []attachedBody `json:"attachments,omitempty"`
 }
 
 type personMessage struct {
@@ -176,7 +178,8 @@ func (f *handlers) writePerson(p notify.Person, w *personWriter, v any) error {
 		m := personMessage{messageBody: f.presentMessage(v.Message), ClientID: v.Send.ClientID, KindID: v.Send.KindID,
 			CampaignTypeID: v.Send.CampaignTypeID, Subject: v.Send.Content.Subject, Received: v.Send.Received}
 		if p.OnlyTo(v.Send) {
-			m.Content = &contentBody{Text: v.Send.Content.Text, HTML: v.Send.Content.HTML, Data: v.Send.Data}
+			m.Content = &contentBody{Text: v.Send.Content.Text, HTML: v.Send.Content.HTML, Data: v.Send.Data,
+				Attachments: presentAttachments(v.Send.Attachments)}
 			if v.Send.Digest != nil {
 				m.Content.Phone = v.Send.Digest.Phone
 			}

@@ -34,6 +34,8 @@ type sendBody struct {
 	Counts         countsBody        `json:"counts"`
 	Entries        int               `json:"digest_entries,omitempty"` // of a digest
 	Links          map[string]link   `json:"_links"`
+
+	Attachments []attachedBody `json:"attachments,omitempty"`
 }
 
 type countsBody struct {
@@ -63,6 +65,7 @@ func (f *handlers) presentSend(s notify.Send) sendBody {
 			c.Canceled, c.Skipped, c.Digested},
 		Links: map[string]link{"self": {"/sends/" + id}, "messages": {"/messages?send=" + id}},
 	}
+	out.Attachments = presentAttachments(s.Attachments)
 	if out.Audiences == nil { // the digest of a chat
 		out.Audiences = []notify.Audience{}
 	}

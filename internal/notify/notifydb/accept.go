@@ -244,7 +244,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 		if err := newMembers.all(tx, members); err != nil {
 			return err
 		}
-		return countLarge(tx, batch, shard)
+		return storeRest(tx, batch, shard)
 	})
 	if err == nil {
 		s.remember(batch)
@@ -256,6 +256,14 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 		}
 	}
 	return err
+}
+
+// storeRest stores what belongs to sends that were stored.
+func storeRest(tx *db.Tx, batch []*acceptance, shard int) error {
+	if err := storeFileUses(tx, batch); err != nil {
+		return err
+	}
+	return countLarge(tx, batch, shard)
 }
 
 // countLarge stores the counts of the large sends of a group, in order of their numbers, as in Finish, to
@@ -415,6 +423,9 @@ func (s *Store) admit(tx *db.Tx, batch []*acceptance, now time.Time) error {
 		if err := useKey(tx, batch, a, now); err != nil {
 			return err
 		}
+	}
+	if err := admitFiles(tx, batch, now); err != nil {
+		return err
 	}
 	if err := admitScheduled(tx, batch); err != nil {
 		return err

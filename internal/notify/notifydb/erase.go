@@ -362,7 +362,15 @@ func eraseContent(tx *db.Tx, e *erasure, number int64) ([]freed, error) {
 	if _, err := tx.Exec("UPDATE notify_sends SET data = ? WHERE number = ?", after, number); err != nil {
 		return nil, err
 	}
-	return []freed{{r.ClientID, int64(len(before) - len(after))}}, e.count(tx, "contents", n)
+	less := []freed{{r.ClientID, int64(len(before) - len(after))}}
+	if len(r.Attachments) > 0 && len(changed.Attachments) == 0 {
+		files, err := eraseFiles(tx, &r.Send)
+		if err != nil {
+			return nil, err
+		}
+		less = append(less, files...)
+	}
+	return less, e.count(tx, "contents", n)
 }
 
 // eraseMessages removes the person from messages, and cancels those that wait. Messages that are claimed keep their

@@ -58,7 +58,7 @@ func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
 		}
 	}
 	return purged, errors.Join(s.purgeKeys(ctx), s.purgeLists(ctx), s.purgeInboxes(ctx), s.forgetInboxes(ctx),
-		s.purgeErasures(ctx))
+		s.purgeErasures(ctx), s.purgeFiles(ctx))
 }
 
 // oldSend is a send that may have messages to delete.
@@ -246,6 +246,7 @@ func (s *Store) purgeEmpty(ctx context.Context, sends []oldSend) error {
 				"DELETE FROM notify_sends WHERE " + numbersIn(tx.Dialect(), "number"),
 				"DELETE FROM notify_counts WHERE " + numbersIn(tx.Dialect(), "send"),
 				"DELETE FROM notify_members WHERE " + numbersIn(tx.Dialect(), "send"),
+				"DELETE FROM notify_file_uses WHERE " + numbersIn(tx.Dialect(), "send"),
 			} {
 				if _, err := tx.Exec(statement, list); err != nil {
 					return nil, err

@@ -33,6 +33,8 @@ type sendData struct {
 	ExpiresAt         int64              `json:"until,omitempty"`
 	DigestRule        *notify.DigestRule `json:"collect,omitempty"`
 	Digest            *notify.Digest     `json:"digest,omitempty"`
+
+	Attachments []notify.Attachment `json:"files,omitempty"`
 }
 
 // encodeSend encodes the data column. Texts were checked: JSON would hide a
@@ -41,6 +43,9 @@ func encodeSend(s *notify.Send) (string, error) {
 	texts := []string{
 		s.SenderID, s.CampaignTypeID, s.KindDescription, s.SourceDescription, s.TemplateID, s.RequestID, s.Trace,
 		s.Content.Subject, s.Content.Text, s.Content.HTML, s.Content.ReplyTo, s.ClientID, s.KindID, s.Cursor.Page, s.Locale,
+	}
+	for _, a := range s.Attachments {
+		texts = append(texts, a.Name, a.Type, a.ID, a.Inline)
 	}
 	for _, a := range s.Audiences {
 		texts = append(texts, string(a.Type), a.ID, a.Role, a.SpaceName, a.OrgID, a.OrgName)
@@ -51,7 +56,7 @@ func encodeSend(s *notify.Send) (string, error) {
 	out, err := json.Marshal(sendData{
 		s.SenderID, s.CampaignTypeID, s.Critical, s.KindDescription, s.SourceDescription, s.TemplateID,
 		s.Audiences, s.Content, s.RequestID, s.Trace, s.Data, s.Locale, s.Channels, s.Workflow,
-		db.Nanos(s.SendAt), db.Nanos(s.ExpiresAt), s.DigestRule, s.Digest,
+		db.Nanos(s.SendAt), db.Nanos(s.ExpiresAt), s.DigestRule, s.Digest, s.Attachments,
 	})
 	return string(out), err
 }
@@ -85,6 +90,7 @@ func (r *sendRow) set(d *sendData) {
 	r.Audiences, r.Content, r.RequestID, r.Trace = d.Audiences, d.Content, d.RequestID, d.Trace
 	r.Channels, r.Workflow, r.DigestRule, r.Digest = d.Channels, d.Workflow, d.DigestRule, d.Digest
 	r.Data, r.Locale, r.SendAt, r.ExpiresAt = d.Data, d.Locale, db.Time(d.SendAt), db.Time(d.ExpiresAt)
+	r.Attachments = d.Attachments
 }
 
 // Send implements notify.Store.
@@ -281,7 +287,8 @@ const (
 )
 
 func sizeOf(s *notify.Send) int {
-	return 512 + s.Digest.Size() + len(s.Content.Subject) + len(s.Content.Text) + len(s.Content.HTML) + len(s.Data)
+	return 512 + s.Digest.Size() + len(s.Content.Subject) + len(s.Content.Text) + len(s.Content.HTML) + len(s.Data) +
+		512*len(s.Attachments)
 }
 
 func (c *sendCache) get(number int64) *notify.Send {

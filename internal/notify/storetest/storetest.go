@@ -143,6 +143,10 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"Erase", testErase},
 		{"EraseWaiting", testEraseWaiting},
 		{"EraseTogether", testEraseTogether},
+		{"Files", testFiles},
+		{"FilesFull", testFilesFull},
+		{"FilesTogether", testFilesTogether},
+		{"FilesErased", testFilesErased},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -34,13 +35,18 @@ type Message struct {
 	// Header and Body together are the text. Body begins with the empty line
 	// and may be shared with other messages: neither may be changed.
 	Header, Body []byte
+	// Tail follows Body if it is not nil: the attachments, which messages of a send share too.
+	Tail []byte
 	// UTF8 reports whether addresses or headers contain UTF-8, so that the next
 	// server must support SMTPUTF8.
 	UTF8 bool
 }
 
 // Size returns the number of bytes of the text.
-func (m *Message) Size() int { return len(m.Header) + len(m.Body) }
+func (m *Message) Size() int { return len(m.Header) + len(m.Body) + len(m.Tail) }
+
+// Parts returns the text in parts.
+func (m *Message) Parts() [][]byte { return [][]byte{m.Header, m.Body, m.Tail} }
 
 // BadAddressError means that no server would accept the recipient.
 type BadAddressError struct{ Err error }
@@ -143,7 +149,13 @@ func (c *Composer) Message(o *notify.Outgoing, now time.Time) (*Message, error) 
 	h = append(h, '@')
 	h = append(h, c.domain...)
 	h = append(h, ">\r\nMIME-Version: 1.0\r\n"...)
-	h = append(h, body.contentType...)
+	if o.Attached == nil {
+		h = append(h, body.contentType...)
+	} else {
+		files := filesOf(o.Attached, o.Body)
+		h = append(h, files.contentType...)
+		m.Body, m.Tail = slices.Concat(files.open, body.contentType, m.Body), files.tail
+	}
 	h = append(h, c.from...)
 	if o.ReplyTo != "" {
 		name, addr, err := address.ParseNamed(o.ReplyTo)

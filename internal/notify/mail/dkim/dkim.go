@@ -114,7 +114,7 @@ func (s *Signer) Sign(m *compose.Message) error {
 	if err != nil {
 		return fmt.Errorf("DKIM: %w", err)
 	}
-	for _, part := range [][]byte{m.Header, m.Body} {
+	for _, part := range m.Parts() {
 		if _, err := signer.Write(part); err != nil {
 			_ = signer.Close()
 			return fmt.Errorf("DKIM: %w", err)

@@ -199,3 +199,44 @@ func BenchmarkSign(b *testing.B) {
 		})
 	}
 }
+
+// Attachments are signed too.
+func TestSignAttached(t *testing.T) {
+	t.Parallel()
+	key := keys(t)["ed25519"]
+	if key == nil {
+		t.Fatal("there is no such key")
+	}
+	s, err := New("ingot.example", "sel", encode(t, key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := compose.New(compose.Identity{From: "Ingot <no-reply@ingot.example>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := c.Message(&notify.Outgoing{
+		ID: "abc", To: "ann@example.com", ClientID: "c", Received: time.Now(), Unsubscribe: "https://ingot.example/u/1",
+		Body: &notify.Body{Subject: "s", Text: "Text.", HTML: "<img src=cid:logo>"},
+		Attached: &notify.Attached{Files: []notify.AttachedFile{
+			{Attachment: notify.Attachment{Name: "Büro.png", Type: "image/png", Inline: "logo"}, Content: make([]byte, 1000)},
+			{Attachment: notify.Attachment{Name: "a.csv", Type: "text/csv"}, Content: bytes.Repeat([]byte("a, \r\n"), 1000)},
+		}},
+	}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Sign(m); err != nil {
+		t.Fatal(err)
+	}
+	text := string(bytes.Join(m.Parts(), nil))
+	if err := verify(t, text, key); err != nil {
+		t.Fatal(err)
+	}
+	for _, changed := range []string{strings.Replace(text, "a.csv", "b.csv", 1), strings.Replace(text, "AAAA", "AAAB", 1),
+		strings.TrimSuffix(text, string(m.Tail))} {
+		if changed == text || verify(t, changed, key) == nil {
+			t.Error("attachments can be changed")
+		}
+	}
+}

@@ -146,6 +146,7 @@ func (f *handlers) view(w http.ResponseWriter, r *http.Request) error {
 	return render(w, "view", map[string]any{
 		"Title": e.Subject + " · Mailbox", "Prefix": f.prefix, "Root": f.root, "Entry": e, "Headers": c.headers,
 		"Text": c.text, "HasText": c.hasText, "HasHTML": c.hasHTML, "Sandbox": sandbox,
+		"Files": c.files,
 	})
 }
 
@@ -211,7 +212,8 @@ func (m *Mailbox) ShowJSON(w http.ResponseWriter, r *http.Request) error {
 		Headers []Header `json:"headers"`
 		Text    string   `json:"text"`
 		HTML    string   `json:"html"`
-	}{e, c.headers, c.text, c.html})
+		Files   []File   `json:"attachments,omitempty"`
+	}{e, c.headers, c.text, c.html, c.files})
 }
 
 // ClearJSON removes all messages.

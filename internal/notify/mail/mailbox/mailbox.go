@@ -207,7 +207,10 @@ func (m *Mailbox) write(e Entry, text *compose.Message) error {
 		return err
 	}
 	whole := make([]byte, 0, len(line)+1+text.Size())
-	whole = append(append(append(append(whole, line...), '\n'), text.Header...), text.Body...)
+	whole = append(append(whole, line...), '\n')
+	for _, part := range text.Parts() {
+		whole = append(whole, part...)
+	}
 	_, err = f.Write(whole)
 	if closed := f.Close(); err == nil {
 		err = closed

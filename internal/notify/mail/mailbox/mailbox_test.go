@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -334,5 +335,31 @@ func BenchmarkMailbox(b *testing.B) {
 		Body: &notify.Body{Subject: "s", Text: strings.Repeat("line of text\n", 100)}}}
 	for b.Loop() {
 		m.Deliver(b.Context(), o, func(int, notify.Result) {})
+	}
+}
+
+// Attachments are listed, and are not taken for the text.
+func TestAttachments(t *testing.T) {
+	t.Parallel()
+	c, err := compose.New(compose.Identity{From: "a@example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := c.Message(&notify.Outgoing{ID: "1", To: "b@example.com",
+		Body: &notify.Body{Subject: "s", HTML: "<p>html</p>"},
+		Attached: &notify.Attached{Files: []notify.AttachedFile{
+			{Attachment: notify.Attachment{Name: "Büro.txt", Type: "text/plain"}, Content: []byte("attached")},
+			{Attachment: notify.Attachment{Name: "l.png", Type: "image/png", Inline: "logo"}, Content: make([]byte, 70)},
+		}}}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := parse(bytes.Join(m.Parts(), nil))
+	if got.hasText || strings.TrimSpace(got.html) != "<p>html</p>" {
+		t.Errorf("%+v", got)
+	}
+	want := []File{{"l.png", "image/png", 70}, {"Büro.txt", "text/plain", 8}}
+	if !slices.Equal(got.files, want) {
+		t.Errorf("files are %+v, want %+v", got.files, want)
 	}
 }

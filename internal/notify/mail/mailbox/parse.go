@@ -8,6 +8,7 @@ import (
 	"mime/multipart"
 	"mime/quotedprintable"
 	"net/mail"
+	"net/textproto"
 	"strings"
 )
 
@@ -26,6 +27,14 @@ type content struct {
 	text, html string
 	hasHTML    bool
 	hasText    bool
+	files      []File
+}
+
+// File is an attachment of a message.
+type File struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+	Size int64  `json:"size"`
 }
 
 // parse parses a message as far as possible.
@@ -53,31 +62,40 @@ func parse(source []byte) content {
 		c.text, c.hasText = string(source), true
 		return c
 	}
-	c.part(m.Header.Get("Content-Type"), m.Header.Get("Content-Transfer-Encoding"), m.Body, 0)
+	c.part(textproto.MIMEHeader(m.Header), m.Body, 0)
 	return c
 }
 
-func (c *content) part(contentType, encoding string, body io.Reader, depth int) {
-	kind, params, err := mime.ParseMediaType(contentType)
+// maxParts is how many parts of a multipart message are looked at: the texts and the attachments.
+const maxParts = 40
+
+func (c *content) part(header textproto.MIMEHeader, body io.Reader, depth int) {
+	kind, params, err := mime.ParseMediaType(header.Get("Content-Type"))
 	if err != nil {
 		kind = "text/plain"
 	}
 	if strings.HasPrefix(kind, "multipart/") && depth < 4 {
 		r := multipart.NewReader(body, params["boundary"])
-		for range 20 {
+		for range maxParts {
 			p, err := r.NextRawPart()
 			if err != nil {
 				return
 			}
-			c.part(p.Header.Get("Content-Type"), p.Header.Get("Content-Transfer-Encoding"), p, depth+1)
+			c.part(p.Header, p, depth+1)
 		}
 		return
 	}
-	switch strings.ToLower(encoding) {
+	switch strings.ToLower(header.Get("Content-Transfer-Encoding")) {
 	case "quoted-printable":
 		body = quotedprintable.NewReader(body)
 	case "base64":
 		body = base64.NewDecoder(base64.StdEncoding, body)
+	}
+	if disposition, params, err := mime.ParseMediaType(header.Get("Content-Disposition")); err == nil &&
+		(disposition == "attachment" || params["filename"] != "") {
+		size, _ := io.Copy(io.Discard, body) //nolint:errcheck // one that cannot be decoded is shown as long as it can be
+		c.files = append(c.files, File{Name: strings.ToValidUTF8(params["filename"], "\ufffd"), Type: kind, Size: size})
+		return
 	}
 	// A part that cannot be decoded completely is shown as far as possible.
 	text, _ := io.ReadAll(io.LimitReader(body, maxPart)) // a large part is shown to the limit

@@ -255,7 +255,11 @@ func (c *conn) content(ctx context.Context, q *queue, present *item) (next *item
 // writeContent writes the text and the final dot. Composed messages contain no
 // line that begins with a dot; if one does, it is escaped here.
 func (c *conn) writeContent(m *compose.Message) {
-	for _, part := range [][]byte{m.Header, m.Body} {
+	end := m.Body
+	for _, part := range m.Parts() {
+		if len(part) > 0 {
+			end = part
+		}
 		if bytes.HasPrefix(part, []byte(".")) {
 			c.write(".")
 		}
@@ -270,7 +274,7 @@ func (c *conn) writeContent(m *compose.Message) {
 		}
 		_, _ = c.w.Write(part)
 	}
-	if !bytes.HasSuffix(m.Body, []byte("\r\n")) {
+	if !bytes.HasSuffix(end, []byte("\r\n")) {
 		c.write("\r\n")
 	}
 	c.write(".\r\n")
