@@ -16,8 +16,6 @@ const (
 var largePackages = map[string]string{
 	"bench":           "one program with a file for each benchmark",
 	"internal/system": "it has a short file for each part that it connects; TestSystemSize limits its lines",
-	"internal/notify/notifydb": "the methods of one store; the catalog of clients, kinds and templates is to become " +
-		"a package below it",
 }
 
 // TestPackageSize checks that no package outside of tests is over the limits.

@@ -140,6 +140,9 @@ func refusal(status, code int, title, detail string) (int, any) {
 }
 
 func (f *fake) answer(call string, r *http.Request) (int, any) {
+	if status, body := providersAnswer(call); status != 0 {
+		return status, body
+	}
 	app := object{
 		"guid": guidApp, "name": "shop", "state": "STARTED", "created_at": stamp, "lifecycle": object{"type": "buildpack"},
 		"metadata": object{"labels": object{"team": "blue", "tier": "1"}}, "relationships": object{"space": to(guidSpace)},
@@ -474,13 +477,8 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 			"description": []any{"inbox at once"}}
 	case "DELETE /notify/kinds/disk-full/workflow":
 		return 204, nil
-	case "GET /notify/kinds/comments/digest":
-		return 200, object{"digest": nil, "description": "not collected"}
-	case "PUT /notify/kinds/comments/digest":
-		return 200, object{"digest": object{"window": "1h", "max": 50, "key": "thread.id"},
-			"description": "collected by thread.id for 1h, at most 50"}
-	case "DELETE /notify/kinds/comments/digest":
-		return 204, nil
+	case "GET /notify/kinds/comments/digest", "PUT /notify/kinds/comments/digest", "DELETE /notify/kinds/comments/digest":
+		return digestAnswer(r.Method)
 	case "GET /notify/messages/message-1/timeline":
 		return 200, object{"send_id": "send-1", "subject": "Disk full", "workflow": nil, "events": []any{
 			object{"at": "2026-11-18T12:00:00Z", "event": "accepted"},
@@ -489,23 +487,6 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 			object{"at": "2026-11-18T12:01:02Z", "event": "delivered", "channel": "email", "message_id": "message-1",
 				"attempt": 2},
 		}}
-	case "GET /notify/destinations":
-		return 200, object{"destinations": []any{
-			object{"channel": "webhook", "url": "https://app.example.com/…", "updated_at": "2026-11-18T12:00:00Z"},
-			object{"channel": "chat", "url": "https://hooks.slack.com/…", "format": "slack",
-				"updated_at": "2026-11-18T12:00:00Z"},
-		}}
-	case "PUT /notify/destinations/webhook":
-		return 200, object{"channel": "webhook", "url": "https://app.example.com/…", "secret": "generated-secret",
-			"updated_at": "2026-11-18T12:00:00Z"}
-	case "DELETE /notify/destinations/chat":
-		return 204, nil
-	case "GET /notify/providers":
-		return 200, providers()
-	case "PUT /notify/providers/gateway", "GET /notify/providers/gateway":
-		return 200, gateway()
-	case "DELETE /notify/providers/platform":
-		return 204, nil
 	case "GET /notify/inbox/origins", "PUT /notify/inbox/origins":
 		return 200, object{"origins": []any{"https://app.example.com"}}
 	case "POST /notify/inbox/tokens":

@@ -1,5 +1,7 @@
 package cli_test
 
+import "net/http"
+
 // scenario is a command whose output is kept.
 type scenario struct {
 	name string
@@ -15,4 +17,16 @@ var digestScenarios = []scenario{
 	{"notifications-digest-delete", []string{"notifications", "digest", "comments", "--delete", "--client", "sender",
 		"--client-secret", "x"}},
 	{"notifications-digest-wrong", []string{"notifications", "digest", "comments", "--delete", "--max", "3"}},
+}
+
+// digestAnswer answers requests about the digest of a kind.
+func digestAnswer(method string) (int, any) {
+	switch method {
+	case http.MethodDelete:
+		return 204, nil
+	case http.MethodPut:
+		return 200, object{"digest": object{"window": "1h", "max": 50, "key": "thread.id"},
+			"description": "collected by thread.id for 1h, at most 50"}
+	}
+	return 200, object{"digest": nil, "description": "not collected"}
 }

@@ -12,6 +12,30 @@ var providerScenarios = []scenario{
 	{"notifications-providers-wrong", []string{"notifications", "providers", "--set", "gateway"}},
 }
 
+// providersAnswer answers calls about providers and destinations; the status is 0 for others.
+func providersAnswer(call string) (int, any) {
+	switch call {
+	case "GET /notify/destinations":
+		return 200, object{"destinations": []any{
+			object{"channel": "webhook", "url": "https://app.example.com/…", "updated_at": "2026-11-18T12:00:00Z"},
+			object{"channel": "chat", "url": "https://hooks.slack.com/…", "format": "slack",
+				"updated_at": "2026-11-18T12:00:00Z"},
+		}}
+	case "PUT /notify/destinations/webhook":
+		return 200, object{"channel": "webhook", "url": "https://app.example.com/…", "secret": "generated-secret",
+			"updated_at": "2026-11-18T12:00:00Z"}
+	case "DELETE /notify/destinations/chat":
+		return 204, nil
+	case "GET /notify/providers":
+		return 200, providers()
+	case "PUT /notify/providers/gateway", "GET /notify/providers/gateway":
+		return 200, gateway()
+	case "DELETE /notify/providers/platform":
+		return 204, nil
+	}
+	return 0, nil
+}
+
 func gateway() object {
 	return object{"name": "gateway", "channel": "sms", "url": "https://sms.example.com/messages", "weight": 3,
 		"secrets": []any{"token"}}

@@ -69,11 +69,17 @@ func (j *journeys) endDigests(t *testing.T, servers, events int) {
 	testkit.Must(t, err)
 	ids, err := notify.NewIDs(key) // those of the servers that were killed
 	testkit.Must(t, err)
+	var all []*Delivery
+	defer func() {
+		for _, one := range all {
+			one.Stop()
+		}
+	}()
 	for i := range servers {
 		last := New(Options{Store: store, Directory: newPeople(j.v.Users), Channel: newMail(t, j.sink.URL("", ""),
 			time.Minute, time.Minute), IDs: ids, Dir: filepath.Join(j.v.Dir, fmt.Sprint(i))})
 		testkit.Must(t, last.Start(t.Context()))
-		defer last.Stop()
+		all = append(all, last)
 	}
 	testkit.Eventually(t, "nothing waits", func() bool {
 		n, err := store.Waiting(t.Context())

@@ -138,6 +138,11 @@ func TestDigested(t *testing.T) {
 		"/messages/" + id:               `{"status":"delivered"}`,
 		"/messages/" + id + "/timeline": `"event":"delivered"`,
 	})
+	manager := w.Client("shop", "notifications.write", "notifications.manage")
+	a = w.Expect(1, manager, "GET", "/recipient_data?user_id=u-1", "", 200, "")
+	if want := `"digest":{"count":2,"items":[{"at":`; !strings.Contains(a.Body, want) {
+		t.Errorf("what is stored about the recipient: %s, want %s", a.Body, want)
+	}
 	w.Expect(1, c, "POST", "/webhooks", `{"url":"https://example.com","events":["digested"]}`, 422, "")
 }
 

@@ -129,10 +129,10 @@ type contentBody struct {
 	Text string          `json:"text,omitempty"`
 	HTML string          `json:"html,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
-	// Phone is where a digest goes, if the sender said so.
-	Phone string `json:"phone,omitempty"`
 
 	Attachments []attachedBody `json:"attachments,omitempty"`
+	// Digest is what a digest has collected, and the number that it goes to if its senders gave one.
+	Digest *notify.Digest `json:"digest,omitempty"`
 }
 
 type personMessage struct {
@@ -179,10 +179,7 @@ func (f *handlers) writePerson(p notify.Person, w *personWriter, v any) error {
 			CampaignTypeID: v.Send.CampaignTypeID, Subject: v.Send.Content.Subject, Received: v.Send.Received}
 		if p.OnlyTo(v.Send) {
 			m.Content = &contentBody{Text: v.Send.Content.Text, HTML: v.Send.Content.HTML, Data: v.Send.Data,
-				Attachments: presentAttachments(v.Send.Attachments)}
-			if v.Send.Digest != nil {
-				m.Content.Phone = v.Send.Digest.Phone
-			}
+				Attachments: presentAttachments(v.Send.Attachments), Digest: v.Send.Digest}
 		}
 		return w.add("messages", m)
 	}

@@ -35,7 +35,7 @@ func TestChannelPreferences(t *testing.T) {
 
 	const kindBody = `{"description":"%s","source_description":"%s","subscribed":%t,"channels":{%s}}`
 	want := func(global, subscribed bool, channels, ofType string) string {
-		return fmt.Sprintf(`{"user_id":"u-1","global_unsubscribe":%t,"clients":{"shop":{"kinds":{"news":%s},"campaign_types":{"%s":%s}}}}`,
+		return fmt.Sprintf(`{"user_id":"u-1","global_unsubscribe":%t,"clients":{"shop":{"kinds":{"news":%s},"campaign_types":{%q:%s}}}}`,
 			global, fmt.Sprintf(kindBody, "News of the shop", "Shop", subscribed, channels), kind.ID,
 			fmt.Sprintf(kindBody, "Offers", "Sender", true, ofType))
 	}

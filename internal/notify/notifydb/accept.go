@@ -13,6 +13,9 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/repeats"
+	"ingot/internal/notify/notifydb/usage"
 )
 
 // group holds the calls of Accept that wait for the next commit. The first call
@@ -57,7 +60,7 @@ func (s *Store) Accept(ctx context.Context, n notify.NewSend) (notify.Send, bool
 	}
 	var accepted notify.Send
 	var replayed bool
-	err = s.storing(ctx, n.ClientID, sendSize(a.data), func() (stored bool, err error) {
+	err = s.usage.Storing(ctx, n.ClientID, usage.SendSize(a.data), func() (stored bool, err error) {
 		accepted, replayed, err = s.enqueue(ctx, a)
 		return err == nil && !replayed, err
 	})
@@ -104,15 +107,15 @@ func newAcceptance(n notify.NewSend) (*acceptance, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := allStorable(n.Idempotency.Key, n.Idempotency.Hash); err != nil {
+	if err := query.AllStorable(n.Idempotency.Key, n.Idempotency.Hash); err != nil {
 		return nil, err
 	}
 	for _, r := range n.Recipients {
-		if err := allStorable(r.UserID, r.Email); err != nil {
+		if err := query.AllStorable(r.UserID, r.Email); err != nil {
 			return nil, err
 		}
 	}
-	n.Recipients = distinct(n.Recipients)
+	n.Recipients = repeats.Distinct(n.Recipients)
 	return &acceptance{NewSend: n, data: data, done: make(chan struct{})}, nil
 }
 
@@ -172,8 +175,8 @@ func (s *Store) acceptSafely(ctx context.Context, batch []*acceptance) error {
 }
 
 var (
-	newSends    = newInsertion("notify_sends", newSendColumns+", lease_owner, lease_until", "")
-	newMessages = newInsertion("notify_messages", "number, lane, due, updated, audience, user_id, email", "")
+	newSends    = query.NewInsertion("notify_sends", newSendColumns+", lease_owner, lease_until", "")
+	newMessages = query.NewInsertion("notify_messages", "number, lane, due, updated, audience, user_id, email", "")
 )
 
 // acceptAll stores a group in one transaction. Errors of a single call are
@@ -227,7 +230,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 			delays.made(&a.Send, a.Recipients)
 			if !a.Expanded && len(a.Audiences) > 1 {
 				for _, r := range a.Recipients {
-					members = append(members, a.Number, memberOf(r))
+					members = append(members, a.Number, repeats.MemberOf(r))
 				}
 			}
 			if err := useList(tx, a.List(), a.Number); err != nil {
@@ -241,7 +244,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 		if err := store(tx, shard, sends, messages, delays); err != nil {
 			return err
 		}
-		if err := newMembers.all(tx, members); err != nil {
+		if err := newMembers.All(tx, members); err != nil {
 			return err
 		}
 		return storeRest(tx, batch, shard)
@@ -336,7 +339,7 @@ func store(tx *db.Tx, shard int, sends []newSend, messages []newMessage, delays 
 		args = append(args, n.Number, n.Client, n.Kind, n.Received, n.Data, n.Audience, n.Page, n.Next, n.Tally,
 			n.Expanded, "", 0)
 	}
-	if err := newSends.all(tx, args); err != nil {
+	if err := newSends.All(tx, args); err != nil {
 		return err
 	}
 	if err := storeMessages(tx, messages); err != nil {
@@ -400,7 +403,7 @@ func storeMessages(tx *db.Tx, list []newMessage) error {
 	for _, m := range list {
 		args = append(args, m.Number, m.Lane, m.Due, m.Updated, m.Audience, m.User, m.Email)
 	}
-	return newMessages.all(tx, args)
+	return newMessages.All(tx, args)
 }
 
 // admit finds the repeated requests of a group, and those that exceed the queue
@@ -509,7 +512,7 @@ func (b *backlog) far(limit int, batch []*acceptance) bool {
 // useKey stores an idempotency key, or finds the send it belongs to.
 func useKey(tx *db.Tx, batch []*acceptance, a *acceptance, now time.Time) error {
 	k := a.Idempotency
-	n, err := tx.Exec(insert("notify_idempotency", "client_id, name, hash, send, ends")+` ON CONFLICT (client_id, name) DO UPDATE SET
+	n, err := tx.Exec(query.Insert("notify_idempotency", "client_id, name, hash, send, ends")+` ON CONFLICT (client_id, name) DO UPDATE SET
 			hash = excluded.hash, send = excluded.send, ends = excluded.ends WHERE notify_idempotency.ends <= ?`,
 		a.ClientID, k.Key, k.Hash, a.Number, db.Nanos(k.Until), db.Nanos(now))
 	if err != nil || n == 1 {
@@ -540,7 +543,7 @@ func useKey(tx *db.Tx, batch []*acceptance, a *acceptance, now time.Time) error 
 // sendOf returns the send of an idempotency key.
 func sendOf(tx *db.Tx, clientID, kindID string, send int64) (notify.Send, error) {
 	found, err := findSend(tx, send)
-	if isNotFound(err) {
+	if query.IsNotFound(err) {
 		// It was purged.
 		return notify.Send{Number: send, ClientID: clientID, KindID: kindID, Expanded: true}, nil
 	}
@@ -550,8 +553,8 @@ func sendOf(tx *db.Tx, clientID, kindID string, send int64) (notify.Send, error)
 // Repeated implements notify.Store.
 func (s *Store) Repeated(ctx context.Context, clientID string, key notify.Idempotency) (found notify.Send,
 	repeated bool, err error) {
-	found, err = view(ctx, s, func(tx *db.Tx) (notify.Send, error) {
-		k, err := one(tx, func(row db.Scanner) (k struct {
+	found, err = query.View(ctx, s.db, func(tx *db.Tx) (notify.Send, error) {
+		k, err := query.One(tx, func(row db.Scanner) (k struct {
 			hash string
 			send int64
 		}, err error,
@@ -568,7 +571,7 @@ func (s *Store) Repeated(ctx context.Context, clientID string, key notify.Idempo
 		}
 		return sendOf(tx, clientID, "", k.send)
 	})
-	if isNotFound(err) {
+	if query.IsNotFound(err) {
 		return notify.Send{}, false, nil
 	}
 	return found, err == nil, err

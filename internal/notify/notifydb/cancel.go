@@ -6,6 +6,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
 )
 
 // cancelBatch limits the messages that are canceled in one transaction: claims wait for it.
@@ -34,10 +35,11 @@ func (s *Store) Cancel(ctx context.Context, send int64) (notify.Send, error) {
 
 // cancelSend marks a send, which then gets no more messages. One that is scheduled leaves the schedule.
 func cancelSend(tx *db.Tx, number int64, now time.Time, shard int) error {
-	row, err := one(tx, scanScheduled, "DELETE FROM notify_scheduled WHERE number = ? RETURNING "+scheduledColumns, number)
+	row, err := query.One(tx, scanScheduled, "DELETE FROM notify_scheduled WHERE number = ? RETURNING "+scheduledColumns,
+		number)
 	switch {
-	case isNotFound(err):
-		return found(tx.Exec("UPDATE notify_sends SET canceled = CASE WHEN canceled = 0 THEN ? ELSE canceled END, "+
+	case query.IsNotFound(err):
+		return query.Found(tx.Exec("UPDATE notify_sends SET canceled = CASE WHEN canceled = 0 THEN ? ELSE canceled END, "+
 			"expanded = CASE WHEN expanded = 0 THEN ? ELSE expanded END WHERE number = ?", db.Nanos(now), db.Nanos(now), number))
 	case err != nil:
 		return err
@@ -78,7 +80,7 @@ func (s *Store) cancelMessages(ctx context.Context, from, end int64, now time.Ti
 		}
 		rows, err := db.All(tx, scanMessage, "SELECT "+messageColumns+
 			" FROM notify_messages WHERE number >= ? AND number < ? "+
-			"AND status < 2 ORDER BY number LIMIT ?"+forUpdate(tx.Dialect()), from, end, cancelBatch)
+			"AND status < 2 ORDER BY number LIMIT ?"+query.ForUpdate(tx.Dialect()), from, end, cancelBatch)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
@@ -99,7 +101,7 @@ func (s *Store) excludeClaims(tx *db.Tx) error {
 	if !s.Shared() {
 		return nil
 	}
-	_, err := tx.Exec("SELECT pg_advisory_xact_lock(?), "+byIndex, claimLock)
+	_, err := tx.Exec("SELECT pg_advisory_xact_lock(?), "+query.ByIndex, claimLock)
 	return err
 }
 
@@ -123,8 +125,8 @@ func (s *Store) cancelable(tx *db.Tx, rows []notify.Message) (free []notify.Mess
 func (s *Store) claimed(tx *db.Tx, rows []notify.Message) (map[int64]bool, error) {
 	claimed := map[int64]bool{}
 	if s.Shared() {
-		list, err := db.All(tx, scanNumber, "SELECT unnest(CAST(messages AS BIGINT[])) FROM notify_leases WHERE ends > ?",
-			db.Nanos(s.steady()))
+		list, err := db.All(tx, query.ScanNumber,
+			"SELECT unnest(CAST(messages AS BIGINT[])) FROM notify_leases WHERE ends > ?", db.Nanos(s.steady()))
 		for _, n := range list {
 			claimed[n] = true
 		}
@@ -143,15 +145,15 @@ func (s *Store) claimed(tx *db.Tx, rows []notify.Message) (map[int64]bool, error
 // cancelRows cancels free messages of one send, and marks those that are held.
 func cancelRows(tx *db.Tx, free []notify.Message, held []int64, now time.Time, shard int) error {
 	if len(held) > 0 {
-		if _, err := tx.Exec("UPDATE notify_messages SET parked = TRUE WHERE "+numbersIn(tx.Dialect(), "number"),
-			numberList(tx.Dialect(), held)); err != nil {
+		if _, err := tx.Exec("UPDATE notify_messages SET parked = TRUE WHERE "+query.NumbersIn(tx.Dialect(), "number"),
+			query.NumberList(tx.Dialect(), held)); err != nil {
 			return err
 		}
 	}
 	if len(free) == 0 {
 		return nil
 	}
-	send, err := one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?",
+	send, err := query.One(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?",
 		notify.SendOf(free[0].Number))
 	if err != nil {
 		return err
@@ -167,7 +169,8 @@ func cancelRows(tx *db.Tx, free []notify.Message, held []int64, now time.Time, s
 		delays.change(&send.Send, m.Channel, -1)
 	}
 	if _, err := tx.Exec("UPDATE notify_messages SET status = 6, due = 0, updated = ?, parked = FALSE, reason = ? WHERE "+
-		numbersIn(tx.Dialect(), "number"), db.Nanos(now), reasonCanceled, numberList(tx.Dialect(), numbers)); err != nil {
+		query.NumbersIn(tx.Dialect(), "number"), db.Nanos(now), reasonCanceled, query.NumberList(tx.Dialect(),
+		numbers)); err != nil {
 		return err
 	}
 	if send.tally {

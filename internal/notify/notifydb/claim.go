@@ -8,6 +8,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
 )
 
 // claimLock is the key of PostgreSQL's advisory lock around claims: "notify" in
@@ -15,30 +16,13 @@ import (
 // messages.
 const claimLock int64 = 0x6e6f74696679
 
-// byIndex makes PostgreSQL read messages in index order until the transaction
-// ends, regardless of its statistics. A queue fills and empties long before the
-// planner notices, and sorting all of it would be slow. The planner considers
-// the disabled plans expensive and would use JIT compilation: that is disabled
-// too.
-const byIndex = "set_config('enable_bitmapscan', 'off', TRUE), set_config('enable_seqscan', 'off', TRUE), " +
-	"set_config('enable_sort', 'off', TRUE), set_config('jit', 'off', TRUE)"
-
-// useIndexes applies byIndex to statements other than claims.
-func useIndexes(tx *db.Tx) error {
-	if tx.Dialect() != db.Postgres {
-		return nil
-	}
-	_, err := tx.Exec("SELECT " + byIndex)
-	return err
-}
-
 // Claim implements notify.Store.
 func (s *Store) Claim(ctx context.Context, owner string, limit int, length time.Duration,
 	of ...notify.ChannelID) ([]notify.Claimed, error) {
 	if limit <= 0 {
 		return []notify.Claimed{}, nil
 	}
-	if err := allStorable(owner); err != nil {
+	if err := query.AllStorable(owner); err != nil {
 		return nil, err
 	}
 	release, err := acquire(ctx, s.claiming)
@@ -68,7 +52,7 @@ func (s *Store) Claim(ctx context.Context, owner string, limit int, length time.
 	if s.Shared() {
 		err = s.lock(ctx, work)
 	} else {
-		err = meaning(s.db.View(ctx, work))
+		err = query.Meaning(s.db.View(ctx, work))
 	}
 	if err != nil {
 		return nil, err
@@ -101,7 +85,7 @@ func firstLane(of []notify.ChannelID) int {
 
 func (s *Store) claim(tx *db.Tx, c *claim, l *lease, limit int) ([]notify.Claimed, error) {
 	if s.Shared() {
-		if _, err := tx.Exec("SELECT pg_advisory_xact_lock(?), "+byIndex, claimLock); err != nil {
+		if _, err := tx.Exec("SELECT pg_advisory_xact_lock(?), "+query.ByIndex, claimLock); err != nil {
 			return nil, err
 		}
 	}
@@ -138,8 +122,8 @@ func (s *Store) claim(tx *db.Tx, c *claim, l *lease, limit int) ([]notify.Claime
 		return claimed, nil
 	}
 	_, err = tx.Exec("WITH gone AS (DELETE FROM notify_leases WHERE ends <= ?) "+
-		insert("notify_leases", "id, owner, ends, messages"), c.now, l.id, l.owner, db.Nanos(l.until),
-		numberList(db.Postgres, numbers))
+		query.Insert("notify_leases", "id, owner, ends, messages"), c.now, l.id, l.owner, db.Nanos(l.until),
+		query.NumberList(db.Postgres, numbers))
 	return claimed, err
 }
 
@@ -223,9 +207,9 @@ func (s *Store) NextDue(ctx context.Context, of ...notify.ChannelID) (time.Time,
 	s.held.mu.Lock()
 	front := s.held.front
 	s.held.mu.Unlock()
-	next, err := view(ctx, s, func(tx *db.Tx) (position, error) {
+	next, err := query.View(ctx, s.db, func(tx *db.Tx) (position, error) {
 		next := farthest
-		if err := useIndexes(tx); err != nil {
+		if err := query.UseIndexes(tx); err != nil {
 			return next, err
 		}
 		for priority := range priorities {

@@ -6,6 +6,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
 )
 
 // delayed counts messages that workflows delay or digests collect, by client. A message counts from when it is made
@@ -36,7 +37,7 @@ func (d delayed) store(tx *db.Tx, shard int) error {
 		if d[client] == 0 {
 			continue
 		}
-		if _, err := tx.Exec(insert("notify_delayed", "client_id, shard, messages")+` ON CONFLICT (client_id, shard)
+		if _, err := tx.Exec(query.Insert("notify_delayed", "client_id, shard, messages")+` ON CONFLICT (client_id, shard)
 			DO UPDATE SET messages = notify_delayed.messages + excluded.messages`, client, shard, d[client]); err != nil {
 			return err
 		}
@@ -77,7 +78,7 @@ func admitDelayed(tx *db.Tx, batch []*acceptance) error {
 	if len(clients) == 0 {
 		return nil
 	}
-	list, err := textList(clients)
+	list, err := query.TextList(clients)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func admitDelayed(tx *db.Tx, batch []*acceptance) error {
 		err = row.Scan(&client, &n)
 		known[client] = n
 		return n, err
-	}, "SELECT client_id, SUM(messages) FROM notify_delayed WHERE "+textsIn(tx.Dialect(), "client_id")+
+	}, "SELECT client_id, SUM(messages) FROM notify_delayed WHERE "+query.TextsIn(tx.Dialect(), "client_id")+
 		" GROUP BY client_id", list); err != nil {
 		return err
 	}

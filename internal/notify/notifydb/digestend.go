@@ -10,6 +10,9 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/repeats"
+	"ingot/internal/notify/notifydb/usage"
 )
 
 const (
@@ -40,18 +43,18 @@ func (s *Store) CloseDigests(ctx context.Context, limit int, excerpt notify.Exce
 	error) {
 	next, numbers, err := s.dueDigests(ctx, limit)
 	if err != nil || len(numbers) == 0 {
-		return notify.DigestsClosed{Next: momentOf(next)}, err
+		return notify.DigestsClosed{Next: query.MomentOf(next)}, err
 	}
 	first, err := s.take(ctx, len(numbers))
 	if err != nil {
 		return notify.DigestsClosed{}, err
 	}
 	e := &ending{Store: s, first: first, excerpt: excerpt, now: s.now(), due: s.steady(), shard: s.shard()}
-	err = s.freeing(ctx, func(tx *db.Tx) (more []freed, err error) {
+	err = s.usage.Freeing(ctx, func(tx *db.Tx) (more []usage.Freed, err error) {
 		if more, err = e.end(tx, numbers); err != nil {
 			return nil, err
 		}
-		list, err := db.All(tx, scanNumber, firstDigest)
+		list, err := db.All(tx, query.ScanNumber, firstDigest)
 		next = math.MaxInt64
 		if err == nil && len(list) > 0 {
 			next = list[0]
@@ -62,7 +65,7 @@ func (s *Store) CloseDigests(ctx context.Context, limit int, excerpt notify.Exce
 		return notify.DigestsClosed{}, err
 	}
 	s.held.queued(notify.PriorityBulk, e.due)
-	e.closed.Next = momentOf(next)
+	e.closed.Next = query.MomentOf(next)
 	return e.closed, nil
 }
 
@@ -71,12 +74,12 @@ func (s *Store) dueDigests(ctx context.Context, limit int) (next int64, numbers 
 	s.digests.mu.Lock()
 	defer s.digests.mu.Unlock()
 	now := db.Nanos(s.steady())
-	_, err = view(ctx, s, func(tx *db.Tx) (bool, error) {
+	_, err = query.View(ctx, s.db, func(tx *db.Tx) (bool, error) {
 		next, numbers = math.MaxInt64, nil
-		if err := useIndexes(tx); err != nil {
+		if err := query.UseIndexes(tx); err != nil {
 			return false, err
 		}
-		list, err := db.All(tx, scanNumber, firstDigest)
+		list, err := db.All(tx, query.ScanNumber, firstDigest)
 		if err != nil || len(list) == 0 {
 			return false, err
 		}
@@ -98,8 +101,8 @@ func (s *Store) inTurn(tx *db.Tx, now int64, limit int) ([]int64, error) {
 	var found [][]digest
 	after, wrapped := s.digests.after, false
 	for begin := after; len(found) < digestClients; {
-		client, err := one(tx, scanText, nextClient, after)
-		if isNotFound(err) {
+		client, err := query.One(tx, query.ScanText, nextClient, after)
+		if query.IsNotFound(err) {
 			if wrapped || begin == "" {
 				break
 			}
@@ -154,20 +157,22 @@ type ending struct {
 }
 
 // end ends digests, and returns what their clients have more.
-func (e *ending) end(tx *db.Tx, numbers []int64) ([]freed, error) {
+func (e *ending) end(tx *db.Tx, numbers []int64) ([]usage.Freed, error) {
 	e.closed, e.drafts, e.block = notify.DigestsClosed{}, map[int64]*notify.DigestDraft{}, listBlock{}
-	if err := useIndexes(tx); err != nil {
+	if err := query.UseIndexes(tx); err != nil {
 		return nil, err
 	}
 	// Another process may have been faster with some, and is ending others.
-	numbers, err := db.All(tx, scanNumber, "SELECT number FROM notify_digests WHERE "+numbersIn(tx.Dialect(), "number")+
-		" AND due <= ? ORDER BY number"+skipLocked(tx.Dialect()), numberList(tx.Dialect(), numbers), db.Nanos(e.due))
+	numbers, err := db.All(tx, query.ScanNumber, "SELECT number FROM notify_digests WHERE "+
+		query.NumbersIn(tx.Dialect(), "number")+
+		" AND due <= ? ORDER BY number"+query.SkipLocked(tx.Dialect()), query.NumberList(tx.Dialect(),
+		numbers), db.Nanos(e.due))
 	if err != nil || len(numbers) == 0 {
 		return nil, err
 	}
 	entries, err := db.All(tx, scanEntry, "SELECT "+messageColumns+", digest FROM notify_messages WHERE "+
-		numbersIn(tx.Dialect(), "digest")+waitingEntries+" ORDER BY number"+forUpdate(tx.Dialect()),
-		numberList(tx.Dialect(), numbers))
+		query.NumbersIn(tx.Dialect(), "digest")+waitingEntries+" ORDER BY number"+query.ForUpdate(tx.Dialect()),
+		query.NumberList(tx.Dialect(), numbers))
 	if err != nil {
 		return nil, err
 	}
@@ -184,8 +189,8 @@ func (e *ending) end(tx *db.Tx, numbers []int64) ([]freed, error) {
 	if err := store(tx, e.shard, made.sends, made.messages, nil); err != nil {
 		return nil, err
 	}
-	_, err = tx.Exec("DELETE FROM notify_digests WHERE "+numbersIn(tx.Dialect(), "number"),
-		numberList(tx.Dialect(), numbers))
+	_, err = tx.Exec("DELETE FROM notify_digests WHERE "+query.NumbersIn(tx.Dialect(), "number"),
+		query.NumberList(tx.Dialect(), numbers))
 	e.closed.Digests = len(numbers)
 	return made.more, err
 }
@@ -201,7 +206,7 @@ type entry struct {
 func scanEntry(row db.Scanner) (*entry, error) {
 	e := &entry{status: notify.Digested}
 	var err error
-	e.Message, err = scanMessage(longer{row, []any{&e.digest}})
+	e.Message, err = scanMessage(query.Longer(row, &e.digest))
 	return e, err
 }
 
@@ -218,8 +223,8 @@ func (e *ending) read(tx *db.Tx, entries []*entry) error {
 	sizes, err := db.All(tx, func(row db.Scanner) (one sized, err error) {
 		err = row.Scan(&one.number, &one.bytes)
 		return one, err
-	}, "SELECT number, octet_length(data) FROM notify_sends WHERE "+numbersIn(tx.Dialect(), "number")+" ORDER BY number",
-		numberList(tx.Dialect(), slices.Compact(sends)))
+	}, "SELECT number, octet_length(data) FROM notify_sends WHERE "+query.NumbersIn(tx.Dialect(), "number")+
+		" ORDER BY number", query.NumberList(tx.Dialect(), slices.Compact(sends)))
 	if err != nil {
 		return err
 	}
@@ -229,7 +234,7 @@ func (e *ending) read(tx *db.Tx, entries []*entry) error {
 			part, bytes = append(part, sizes[0].number), bytes+sizes[0].bytes
 		}
 		rows, err := db.All(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE "+
-			numbersIn(tx.Dialect(), "number")+" ORDER BY number", numberList(tx.Dialect(), part))
+			query.NumbersIn(tx.Dialect(), "number")+" ORDER BY number", query.NumberList(tx.Dialect(), part))
 		if err != nil {
 			return err
 		}
@@ -302,11 +307,11 @@ func (e *ending) member(tx *db.Tx, list string, position int) (notify.Member, er
 	at := position - position%notify.ListBlock
 	if e.block.list != list || e.block.position != at {
 		e.block = listBlock{list: list, position: at}
-		block, err := one(tx, func(row db.Scanner) (list db.JSON[[]notify.Member], err error) {
+		block, err := query.One(tx, func(row db.Scanner) (list db.JSON[[]notify.Member], err error) {
 			err = row.Scan(&list)
 			return list, err
 		}, "SELECT members FROM notify_list_members WHERE list = ? AND position = ?", list, at)
-		if err != nil && !isNotFound(err) {
+		if err != nil && !query.IsNotFound(err) {
 			return notify.Member{}, err
 		}
 		e.block.members = block.V
@@ -322,7 +327,7 @@ type made struct {
 	sends    []newSend
 	messages []newMessage
 	of       map[int64]int64 // the numbers of messages, by those of digests
-	more     []freed         // what they take
+	more     []usage.Freed   // what they take
 }
 
 // sends makes the sends of digests.
@@ -343,7 +348,7 @@ func (e *ending) sends(numbers []int64) (made, error) {
 		// Many that are due at once do not delay single messages.
 		m.messages = appendMessages(m.messages, &s, 0, notify.PriorityBulk, e.due, []notify.Recipient{to})
 		m.of[number] = notify.MessageNumber(s.Number, 0)
-		m.more = append(m.more, freed{s.ClientID, -sendSize(data)})
+		m.more = append(m.more, usage.Freed{Client: s.ClientID, Bytes: -usage.SendSize(data)})
 	}
 	return m, nil
 }
@@ -370,8 +375,8 @@ func (e *ending) finish(tx *db.Tx, entries []*entry, messages map[int64]int64) e
 	for end, list := range groups {
 		status, _ := statusNumber(end.status)
 		if _, err := tx.Exec("UPDATE notify_messages SET status = ?, lane = lane & 255, due = 0, updated = ?, "+
-			"parked = FALSE, digest = ?, reason = ? WHERE "+numbersIn(tx.Dialect(), "number"), status, db.Nanos(e.now),
-			end.digest, reasons[end.status], numberList(tx.Dialect(), list)); err != nil {
+			"parked = FALSE, digest = ?, reason = ? WHERE "+query.NumbersIn(tx.Dialect(), "number"), status, db.Nanos(e.now),
+			end.digest, reasons[end.status], query.NumberList(tx.Dialect(), list)); err != nil {
 			return err
 		}
 	}
@@ -390,18 +395,18 @@ func (s *Store) eraseDigests(ctx context.Context, e *erasure) error {
 	var recipients []string
 	for c := range notify.ChannelID(notify.ChannelCount) {
 		if e.UserID != "" {
-			recipients = append(recipients, memberOf(notify.Recipient{UserID: e.UserID, Channel: c}))
+			recipients = append(recipients, repeats.MemberOf(notify.Recipient{UserID: e.UserID, Channel: c}))
 		}
 		if e.Email != "" {
-			recipients = append(recipients, memberOf(notify.Recipient{Email: e.Email, Channel: c}))
+			recipients = append(recipients, repeats.MemberOf(notify.Recipient{Email: e.Email, Channel: c}))
 		}
 	}
-	list, err := textList(recipients)
+	list, err := query.TextList(recipients)
 	if err != nil {
 		return err
 	}
 	return s.lock(ctx, func(tx *db.Tx) error {
-		where, args := textsIn(tx.Dialect(), "recipient"), []any{list}
+		where, args := query.TextsIn(tx.Dialect(), "recipient"), []any{list}
 		if !e.All {
 			where, args = where+" AND client_id = ?", append(args, e.ClientID)
 		}

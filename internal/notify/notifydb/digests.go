@@ -2,7 +2,6 @@ package notifydb
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"math/rand/v2"
 	"slices"
@@ -11,28 +10,12 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/repeats"
 )
 
 // collectedLanes is added to the lane of a message that is collected in a digest: no claim reads those.
 const collectedLanes = 256
-
-// SetDigestRule implements notify.Store.
-func (s *Store) SetDigestRule(ctx context.Context, ref notify.KindRef, r *notify.DigestRule) error {
-	text := ""
-	if r != nil {
-		encoded, err := json.Marshal(r)
-		if err != nil {
-			return err
-		}
-		if text = string(encoded); !storable(text) {
-			return unstorable(db.ErrText)
-		}
-	}
-	return s.define(ctx, ref.ClientID, func(tx *db.Tx) error {
-		return found(tx.Exec("UPDATE notify_kinds SET digest = ? WHERE client_id = ? AND id = ?", text, ref.ClientID,
-			ref.KindID))
-	})
-}
 
 // digestKey identifies the digest that collects.
 type digestKey struct {
@@ -71,7 +54,7 @@ func (s *Store) collect(tx *db.Tx, changes []change, send func(*change) *notify.
 			continue
 		}
 		of := send(c)
-		key := digestKey{of.ClientID, of.KindID, c.Channel, memberOf(c.Recipient), c.entry.Name}
+		key := digestKey{of.ClientID, of.KindID, c.Channel, repeats.MemberOf(c.Recipient), c.entry.Name}
 		g := groups[key]
 		if g == nil {
 			g = &gathering{digestKey: key}
@@ -227,8 +210,8 @@ func (s *Store) liveEntries(tx *db.Tx, of []int64) (map[int64]int, error) {
 		err = row.Scan(&number, &n)
 		live[number] = n
 		return number, err
-	}, "SELECT digest, COUNT(*) FROM notify_messages WHERE "+numbersIn(tx.Dialect(), "digest")+
-		waitingEntries+" GROUP BY digest", numberList(tx.Dialect(), of))
+	}, "SELECT digest, COUNT(*) FROM notify_messages WHERE "+query.NumbersIn(tx.Dialect(), "digest")+
+		waitingEntries+" GROUP BY digest", query.NumberList(tx.Dialect(), of))
 	return live, err
 }
 

@@ -10,6 +10,10 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/files"
+	"ingot/internal/notify/notifydb/occurrences"
+	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/usage"
 )
 
 const (
@@ -39,7 +43,8 @@ const everyone = ""
 func scanErasure(row db.Scanner) (e erasure, err error) {
 	var addresses string
 	n := &e.Erased
-	err = row.Scan(&e.ID, &e.ClientID, &e.UserID, &e.Email, &addresses, moment{&e.Created}, moment{&e.Finished},
+	err = row.Scan(&e.ID, &e.ClientID, &e.UserID, &e.Email, &addresses, query.Moment(&e.Created),
+		query.Moment(&e.Finished),
 		&n.Messages, &n.Canceled, &n.Contents, &n.Listed, &n.Notifications, &n.Preferences, &n.Suppressions, &n.Calls)
 	if err != nil {
 		return e, err
@@ -66,11 +71,12 @@ func (s *Store) Erase(ctx context.Context, e notify.Erasure) (notify.Erasure, er
 	if e.All {
 		client = everyone
 	}
-	if err := allStorable(e.ID, client, e.UserID, e.Email); err != nil {
+	if err := query.AllStorable(e.ID, client, e.UserID, e.Email); err != nil {
 		return notify.Erasure{}, err
 	}
 	err := s.lock(ctx, func(tx *db.Tx) error {
-		open, err := one(tx, scanNumber, "SELECT COUNT(*) FROM notify_erasures WHERE client_id = ? AND finished = 0", client)
+		open, err := query.One(tx, query.ScanNumber,
+			"SELECT COUNT(*) FROM notify_erasures WHERE client_id = ? AND finished = 0", client)
 		if err != nil {
 			return err
 		}
@@ -80,7 +86,7 @@ func (s *Store) Erase(ctx context.Context, e notify.Erasure) (notify.Erasure, er
 		if err := forgetErasures(tx, client); err != nil {
 			return err
 		}
-		_, err = tx.Exec(insert("notify_erasures", "id, client_id, user_id, email, addresses, created, finished"),
+		_, err = tx.Exec(query.Insert("notify_erasures", "id, client_id, user_id, email, addresses, created, finished"),
 			e.ID, client, e.UserID, lowerASCII(e.Email), "", db.Nanos(s.now()), 0)
 		return err
 	})
@@ -99,7 +105,7 @@ func (s *Store) Erase(ctx context.Context, e notify.Erasure) (notify.Erasure, er
 
 // forgetErasures makes room for another erasure of a client: the oldest finished ones are deleted.
 func forgetErasures(tx *db.Tx, client string) error {
-	all, err := one(tx, scanNumber, "SELECT COUNT(*) FROM notify_erasures WHERE client_id = ?", client)
+	all, err := query.One(tx, query.ScanNumber, "SELECT COUNT(*) FROM notify_erasures WHERE client_id = ?", client)
 	if err != nil || all < notify.ErasuresKept {
 		return err
 	}
@@ -115,8 +121,8 @@ func (s *Store) Erasure(ctx context.Context, id string) (notify.Erasure, error) 
 }
 
 func (s *Store) erasure(ctx context.Context, id string) (erasure, error) {
-	return read(ctx, s, func(tx *db.Tx) (erasure, error) {
-		return one(tx, scanErasure, "SELECT "+erasureColumns+" FROM notify_erasures WHERE id = ?", id)
+	return query.Read(ctx, s.db, func(tx *db.Tx) (erasure, error) {
+		return query.One(tx, scanErasure, "SELECT "+erasureColumns+" FROM notify_erasures WHERE id = ?", id)
 	})
 }
 
@@ -125,8 +131,8 @@ const openErasures = "SELECT id FROM notify_erasures WHERE finished = 0 LIMIT ?"
 // ContinueErasures implements notify.Store.
 func (s *Store) ContinueErasures(ctx context.Context) (int, error) {
 	find := func() ([]string, error) {
-		return read(ctx, s, func(tx *db.Tx) ([]string, error) {
-			return db.All(tx, scanText, openErasures, notify.MaxErasures)
+		return query.Read(ctx, s.db, func(tx *db.Tx) ([]string, error) {
+			return db.All(tx, query.ScanText, openErasures, notify.MaxErasures)
 		})
 	}
 	ids, err := find()
@@ -223,6 +229,19 @@ func (s *Store) findAddresses(ctx context.Context, e *erasure) error {
 	})
 }
 
+// erasePreferences replaces what the person unsubscribed from by hashes.
+func (s *Store) erasePreferences(ctx context.Context, e *erasure) error {
+	return s.ErasePreferences(ctx, e.Person, func(tx *db.Tx, n int) error { return e.count(tx, "preferences", n) })
+}
+
+// eraseSuppressions replaces suppressed addresses of the person by hashes. The list belongs to no client.
+func (s *Store) eraseSuppressions(ctx context.Context, e *erasure) error {
+	if !e.All {
+		return nil
+	}
+	return s.EraseSuppressions(ctx, e.addresses, func(tx *db.Tx, n int) error { return e.count(tx, "suppressions", n) })
+}
+
 // eraseLists empties the person's entries in lists of recipients. The others keep their positions. If there is no
 // other, the content of the send goes too, or the send, if it waits for its time.
 func (s *Store) eraseLists(ctx context.Context, e *erasure) error {
@@ -233,7 +252,7 @@ func (s *Store) eraseLists(ctx context.Context, e *erasure) error {
 				return err
 			}
 		}
-		return s.freeing(ctx, func(tx *db.Tx) ([]freed, error) {
+		return s.usage.Freeing(ctx, func(tx *db.Tx) ([]usage.Freed, error) {
 			found, err := scanBlocks(tx, "WHERE m.list = ? AND m.position = ?"+forUpdateOf(tx.Dialect(), "m"), b.list,
 				b.position)
 			if err != nil || len(found) == 0 {
@@ -254,7 +273,7 @@ func (s *Store) eraseLists(ctx context.Context, e *erasure) error {
 				b.list, b.position); err != nil {
 				return nil, err
 			}
-			less := []freed{{b.client, int64(b.size - len(text))}}
+			less := []usage.Freed{{Client: b.client, Bytes: int64(b.size - len(text))}}
 			if alone && b.send != 0 {
 				more, err := eraseContent(tx, e, b.send)
 				if err != nil {
@@ -271,9 +290,10 @@ func (s *Store) eraseLists(ctx context.Context, e *erasure) error {
 func (s *Store) eraseRecurring(ctx context.Context, e *erasure) error {
 	return s.eachRecurring(ctx, e.Person, func(r notify.Recurring) error {
 		return s.lock(ctx, func(tx *db.Tx) error {
-			now, err := one(tx, scanRecurring, "SELECT "+recurringColumns+" FROM notify_recurring WHERE client_id = ? AND "+
-				"name = ?"+forUpdate(tx.Dialect()), r.ClientID, r.Name)
-			if isNotFound(err) {
+			now, err := query.One(tx, occurrences.ScanRecurring,
+				"SELECT "+occurrences.RecurringColumns+" FROM notify_recurring WHERE client_id = ? AND "+
+					"name = ?"+query.ForUpdate(tx.Dialect()), r.ClientID, r.Name)
+			if query.IsNotFound(err) {
 				return nil
 			}
 			if err != nil {
@@ -305,8 +325,8 @@ func forUpdateOf(d db.Dialect, table string) string {
 
 // cancelScheduled cancels a send if it waits for its time.
 func (s *Store) cancelScheduled(ctx context.Context, e *erasure, number int64) error {
-	waits, err := read(ctx, s, func(tx *db.Tx) ([]int64, error) {
-		return db.All(tx, scanNumber, "SELECT number FROM notify_scheduled WHERE number = ?", number)
+	waits, err := query.Read(ctx, s.db, func(tx *db.Tx) ([]int64, error) {
+		return db.All(tx, query.ScanNumber, "SELECT number FROM notify_scheduled WHERE number = ?", number)
 	})
 	if err != nil || len(waits) == 0 {
 		return err
@@ -330,15 +350,15 @@ func (s *Store) eraseScheduled(ctx context.Context, e *erasure) error {
 // eraseContents removes the person from the audiences of sends, and the contents of those to the person alone.
 func (s *Store) eraseContents(ctx context.Context, e *erasure) error {
 	return s.eachSend(ctx, e.Person, "notify_sends", func(r *sendRow) error {
-		return s.freeing(ctx, func(tx *db.Tx) ([]freed, error) { return eraseContent(tx, e, r.Number) })
+		return s.usage.Freeing(ctx, func(tx *db.Tx) ([]usage.Freed, error) { return eraseContent(tx, e, r.Number) })
 	})
 }
 
 // eraseContent changes a send that the person is an audience of, or whose only recipient is erased.
-func eraseContent(tx *db.Tx, e *erasure, number int64) ([]freed, error) {
-	r, err := one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?"+forUpdate(tx.Dialect()),
-		number)
-	if isNotFound(err) {
+func eraseContent(tx *db.Tx, e *erasure, number int64) ([]usage.Freed, error) {
+	r, err := query.One(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?"+
+		query.ForUpdate(tx.Dialect()), number)
+	if query.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -362,13 +382,13 @@ func eraseContent(tx *db.Tx, e *erasure, number int64) ([]freed, error) {
 	if _, err := tx.Exec("UPDATE notify_sends SET data = ? WHERE number = ?", after, number); err != nil {
 		return nil, err
 	}
-	less := []freed{{r.ClientID, int64(len(before) - len(after))}}
+	less := []usage.Freed{{Client: r.ClientID, Bytes: int64(len(before) - len(after))}}
 	if len(r.Attachments) > 0 && len(changed.Attachments) == 0 {
-		files, err := eraseFiles(tx, &r.Send)
+		erased, err := files.Erase(tx, &r.Send)
 		if err != nil {
 			return nil, err
 		}
-		less = append(less, files...)
+		less = append(less, erased...)
 	}
 	return less, e.count(tx, "contents", n)
 }
@@ -409,7 +429,8 @@ func (s *Store) eraseSome(ctx context.Context, e *erasure, list []notify.Message
 			return err
 		}
 		rows, err := db.All(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE "+
-			numbersIn(tx.Dialect(), "number")+" ORDER BY number"+forUpdate(tx.Dialect()), numberList(tx.Dialect(), numbers))
+			query.NumbersIn(tx.Dialect(), "number")+
+			" ORDER BY number"+query.ForUpdate(tx.Dialect()), query.NumberList(tx.Dialect(), numbers))
 		if err != nil {
 			return err
 		}
@@ -430,12 +451,12 @@ func (s *Store) eraseSome(ctx context.Context, e *erasure, list []notify.Message
 			}
 		}
 		if _, err := tx.Exec("UPDATE notify_messages SET user_id = '', email = '', parked = FALSE, reason = ? WHERE "+
-			numbersIn(tx.Dialect(), "number"), reasonErased, numberList(tx.Dialect(), erased)); err != nil {
+			query.NumbersIn(tx.Dialect(), "number"), reasonErased, query.NumberList(tx.Dialect(), erased)); err != nil {
 			return err
 		}
 		// Mail servers name the address in the reasons of attempts.
-		if _, err := tx.Exec("DELETE FROM notify_attempts WHERE "+numbersIn(tx.Dialect(), "number"),
-			numberList(tx.Dialect(), erased)); err != nil {
+		if _, err := tx.Exec("DELETE FROM notify_attempts WHERE "+query.NumbersIn(tx.Dialect(), "number"),
+			query.NumberList(tx.Dialect(), erased)); err != nil {
 			return err
 		}
 		if err := e.count(tx, "canceled", len(free)); err != nil {
@@ -452,30 +473,14 @@ func (s *Store) eraseInboxes(ctx context.Context, e *erasure) error {
 	if e.UserID == "" {
 		return nil
 	}
-	owners, err := s.inboxesOf(ctx, e.Person)
+	owners, err := s.InboxesOf(ctx, e.Person)
 	if err != nil {
 		return err
 	}
 	for _, of := range owners {
-		err := s.freeing(ctx, func(tx *db.Tx) ([]freed, error) {
-			_, err := nextChange(tx, of, db.Nanos(s.now()), true, 0)
-			if isNotFound(err) {
-				return nil, nil
-			}
-			if err != nil {
-				return nil, err
-			}
-			gone, err := db.All(tx, scanFreed, "DELETE FROM notify_inbox WHERE client_id = ? AND user_id = ? "+
-				"RETURNING client_id, "+notificationBytes+" + ?", of.ClientID, of.UserID, notificationOverhead)
-			if err != nil {
-				return nil, err
-			}
-			if _, err := tx.Exec("DELETE FROM notify_inboxes WHERE client_id = ? AND user_id = ?", of.ClientID,
-				of.UserID); err != nil {
-				return nil, err
-			}
+		err := s.EraseInbox(ctx, of, func(tx *db.Tx, n int) error {
 			e.Inboxes = append(e.Inboxes, of)
-			return gone, e.count(tx, "notifications", len(gone))
+			return e.count(tx, "notifications", n)
 		})
 		if err != nil {
 			return err
@@ -492,15 +497,15 @@ func (s *Store) eraseCalls(ctx context.Context, e *erasure) error {
 		return c, err
 	}
 	for after := ""; ; {
-		calls, err := view(ctx, s, func(tx *db.Tx) ([]call, error) {
+		calls, err := query.View(ctx, s.db, func(tx *db.Tx) ([]call, error) {
 			where, args := mentions(tx.Dialect(), "payload", e.Person)
 			args = append([]any{after}, args...)
 			if !e.All {
 				where += " AND webhook_id IN (SELECT id FROM notify_webhooks WHERE client_id = ?)"
 				args = append(args, e.ClientID)
 			}
-			return matching(tx, scan, "SELECT id, payload FROM notify_callbacks WHERE id > ? AND "+where+" ORDER BY id LIMIT ?",
-				append(args, erasedBatch)...)
+			return query.Matching(tx, scan, "SELECT id, payload FROM notify_callbacks WHERE id > ? AND "+where+
+				" ORDER BY id LIMIT ?", append(args, erasedBatch)...)
 		})
 		if err != nil || len(calls) == 0 {
 			return err

@@ -3,70 +3,40 @@ package notifydb
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/repeats"
 )
 
-// memberOf returns what identifies a recipient: the user, else the address, and the channel. A chat has one for all.
-func memberOf(r notify.Recipient) string {
-	if r.UserID == "" && (r.Channel.HasDestination() || r.Channel.HasProviders()) {
-		return r.Channel.String() + " " + notify.AddressSubscriber(r.Email)
-	}
-	if r.UserID != "" && r.Channel != notify.Email {
-		return r.Channel.String() + " " + r.UserID
-	}
-	if r.UserID != "" {
-		return "u" + r.UserID
-	}
-	return "e" + strings.ToLower(r.Email)
-}
-
-// distinct removes duplicate recipients.
-func distinct(all []notify.Recipient) []notify.Recipient {
-	if len(all) < 2 {
-		return all
-	}
-	known := make(map[string]struct{}, len(all))
-	kept := make([]notify.Recipient, 0, len(all))
-	for _, r := range all {
-		m := memberOf(r)
-		if _, twice := known[m]; !twice {
-			known[m] = struct{}{}
-			kept = append(kept, r)
-		}
-	}
-	return kept
-}
-
-var newMembers = newInsertion("notify_members", "send, member", " ON CONFLICT (send, member) DO NOTHING")
+var newMembers = query.NewInsertion("notify_members", "send, member", " ON CONFLICT (send, member) DO NOTHING")
 
 // Extend implements notify.Store.
 func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more []notify.Recipient, to notify.Cursor,
 	expanded bool) error {
-	if err := allStorable(to.Page); err != nil {
+	if err := query.AllStorable(to.Page); err != nil {
 		return err
 	}
 	for _, r := range more {
-		if err := allStorable(r.UserID, r.Email); err != nil {
+		if err := query.AllStorable(r.UserID, r.Email); err != nil {
 			return err
 		}
 	}
-	more = distinct(more)
+	more = repeats.Distinct(more)
 	now, due := s.now(), s.steady()
 	shard := s.shard()
-	known := s.filters.take(send)
+	known := s.filters.Take(send)
 	var row sendRow
 	var priority notify.Priority
 	var fresh []notify.Recipient
 	err := s.lock(ctx, func(tx *db.Tx) (err error) {
-		if err := useIndexes(tx); err != nil {
+		if err := query.UseIndexes(tx); err != nil {
 			return err
 		}
-		row, err = one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?"+
-			forUpdate(tx.Dialect()), send)
+		row, err = query.One(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?"+
+			query.ForUpdate(tx.Dialect()), send)
 		if err != nil {
 			return err
 		}
@@ -76,7 +46,7 @@ func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more
 		if len(row.Audiences) > 1 {
 			fresh, err = withoutMembers(tx, send, more)
 		} else {
-			fresh, err = known.leaveOut(tx, send, row.next, more)
+			fresh, err = known.LeaveOut(tx, send, row.next, more)
 		}
 		if err != nil {
 			return err
@@ -94,7 +64,7 @@ func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more
 		return extend(tx, &row, fresh, to, expanded, now, shard)
 	})
 	if err != nil {
-		s.filters.put(send, known)
+		s.filters.Put(send, known)
 		return err
 	}
 	s.held.queued(priority, due)
@@ -102,8 +72,8 @@ func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more
 		s.held.queued(notify.PriorityRetry, due)
 	}
 	if !expanded {
-		known.add(row.next, fresh)
-		s.filters.put(send, known)
+		known.Add(row.next, fresh)
+		s.filters.Put(send, known)
 		return nil
 	}
 	if len(row.Audiences) > 1 {
@@ -142,14 +112,14 @@ func extend(tx *db.Tx, row *sendRow, fresh []notify.Recipient, to notify.Cursor,
 func withoutMembers(tx *db.Tx, send int64, more []notify.Recipient) ([]notify.Recipient, error) {
 	names := make([]string, len(more))
 	for i, r := range more {
-		names[i] = memberOf(r)
+		names[i] = repeats.MemberOf(r)
 	}
-	list, err := textList(names)
+	list, err := query.TextList(names)
 	if err != nil {
 		return nil, err
 	}
-	there, err := db.All(tx, scanText, "SELECT member FROM notify_members WHERE send = ? AND "+
-		textsIn(tx.Dialect(), "member"), send, list)
+	there, err := db.All(tx, query.ScanText, "SELECT member FROM notify_members WHERE send = ? AND "+
+		query.TextsIn(tx.Dialect(), "member"), send, list)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +135,7 @@ func withoutMembers(tx *db.Tx, send int64, more []notify.Recipient) ([]notify.Re
 			args = append(args, send, names[i])
 		}
 	}
-	return fresh, newMembers.all(tx, args)
+	return fresh, newMembers.All(tx, args)
 }
 
 // forgetMembers deletes the members of an expanded send, in small steps. If it
@@ -190,8 +160,8 @@ func (s *Store) ClaimExpansions(ctx context.Context, owner string, limit int,
 	const free = " FROM notify_sends WHERE expanded = 0 AND lease_until <= ? ORDER BY number LIMIT ?"
 	now := s.steady()
 	// Most of the time there is nothing to expand, which costs no write.
-	any, err := read(ctx, s, func(tx *db.Tx) ([]int64, error) {
-		return db.All(tx, scanNumber, "SELECT number"+free, db.Nanos(now), min(limit, 1))
+	any, err := query.Read(ctx, s.db, func(tx *db.Tx) ([]int64, error) {
+		return db.All(tx, query.ScanNumber, "SELECT number"+free, db.Nanos(now), min(limit, 1))
 	})
 	if err != nil || len(any) == 0 {
 		return []notify.Send{}, err
@@ -199,7 +169,7 @@ func (s *Store) ClaimExpansions(ctx context.Context, owner string, limit int,
 	var sends []notify.Send
 	err = s.lock(ctx, func(tx *db.Tx) error {
 		sends = []notify.Send{}
-		rows, err := db.All(tx, scanSend, "SELECT "+sendColumns+free+skipLocked(tx.Dialect()), db.Nanos(now), limit)
+		rows, err := db.All(tx, scanSend, "SELECT "+sendColumns+free+query.SkipLocked(tx.Dialect()), db.Nanos(now), limit)
 		if err != nil {
 			return err
 		}

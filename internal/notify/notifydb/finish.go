@@ -10,6 +10,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
 )
 
 // Finish implements notify.Store.
@@ -24,7 +25,7 @@ func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome,
 		if n, ok := statusNumber(o.Status); !ok || (n == 0) != (o.Entry != nil) || o.Status == notify.Digested {
 			return nil, fmt.Errorf("%q is not a valid outcome of message %d", o.Status, o.Number)
 		}
-		if err := allStorable(o.Reason, o.Email); err != nil {
+		if err := query.AllStorable(o.Reason, o.Email); err != nil {
 			return nil, err
 		}
 		numbers = append(numbers, o.Number)
@@ -38,7 +39,7 @@ func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome,
 		if err := s.finish(tx, &f, outcomes, numbers, shard); err != nil || makeCallbacks == nil {
 			return err
 		}
-		return s.addCallbacks(tx, f.final, makeCallbacks)
+		return s.AddCallbacks(tx, f.final, makeCallbacks)
 	})
 	if err != nil {
 		return nil, err
@@ -49,7 +50,8 @@ func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome,
 		// Two calls finished the rest of a lease concurrently, and neither
 		// deleted it.
 		err := s.lock(ctx, func(tx *db.Tx) error {
-			_, err := tx.Exec("DELETE FROM notify_leases WHERE "+numbersIn(tx.Dialect(), "id"), numberList(tx.Dialect(), ended))
+			_, err := tx.Exec("DELETE FROM notify_leases WHERE "+query.NumbersIn(tx.Dialect(), "id"),
+				query.NumberList(tx.Dialect(), ended))
 			return err
 		})
 		if err != nil {
@@ -77,11 +79,12 @@ type tallied struct {
 func (s *Store) finish(tx *db.Tx, f *finish, outcomes []notify.Outcome, numbers []int64, shard int) error {
 	// The planner's statistics may be from before a send to everyone; it would
 	// scan the table for each outcome.
-	if err := useIndexes(tx); err != nil {
+	if err := query.UseIndexes(tx); err != nil {
 		return err
 	}
 	rows, err := db.All(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE "+
-		numbersIn(tx.Dialect(), "number")+" ORDER BY number"+forUpdate(tx.Dialect()), numberList(tx.Dialect(), numbers))
+		query.NumbersIn(tx.Dialect(), "number")+
+		" ORDER BY number"+query.ForUpdate(tx.Dialect()), query.NumberList(tx.Dialect(), numbers))
 	if err != nil {
 		return err
 	}
@@ -213,9 +216,10 @@ func (f *finish) storeCounts(tx *db.Tx, shard int) error {
 	if len(sends) == 0 {
 		return nil
 	}
-	tallied, err := db.All(tx, scanNumber, "SELECT number FROM notify_sends WHERE "+numbersIn(tx.Dialect(), "number")+
+	tallied, err := db.All(tx, query.ScanNumber, "SELECT number FROM notify_sends WHERE "+
+		query.NumbersIn(tx.Dialect(), "number")+
 		" AND tally ORDER BY number",
-		numberList(tx.Dialect(), sends))
+		query.NumberList(tx.Dialect(), sends))
 	if err != nil {
 		return err
 	}
@@ -240,14 +244,15 @@ func (s *Store) changeLeases(tx *db.Tx, f *finish, outcomes []notify.Outcome) er
 			f.ended = append(f.ended, c.id)
 			continue
 		}
-		if _, err := tx.Exec(freeMessages, numberList(tx.Dialect(), c.freed), c.id); err != nil {
+		if _, err := tx.Exec(freeMessages, query.NumberList(tx.Dialect(), c.freed), c.id); err != nil {
 			return err
 		}
 	}
 	if len(f.ended) == 0 {
 		return nil
 	}
-	_, err := tx.Exec("DELETE FROM notify_leases WHERE "+numbersIn(tx.Dialect(), "id"), numberList(tx.Dialect(), f.ended))
+	_, err := tx.Exec("DELETE FROM notify_leases WHERE "+query.NumbersIn(tx.Dialect(), "id"),
+		query.NumberList(tx.Dialect(), f.ended))
 	return err
 }
 
@@ -262,7 +267,7 @@ type change struct {
 
 // changedRows updates many messages at once, for SQLite: a statement for each took an eighth of the processor
 // time of a delivery.
-var changedRows = newRowwise(`UPDATE notify_messages SET status = v.column2, lane = CASE WHEN v.column2 = 1 THEN lane / 3 * 3 + 2 ELSE lane END,
+var changedRows = query.NewRowwise(`UPDATE notify_messages SET status = v.column2, lane = CASE WHEN v.column2 = 1 THEN lane / 3 * 3 + 2 ELSE lane END,
 	attempts = v.column3, due = v.column4, updated = v.column5, parked = v.column6, email = v.column7, reason = v.column8
 	FROM (VALUES `, 8, ") AS v WHERE number = v.column1")
 
@@ -305,7 +310,7 @@ func storeChanges(tx *db.Tx, changes []change) error {
 	for _, c := range changes {
 		args = append(args, c.Number, c.status, c.Attempts, db.Nanos(c.Due), db.Nanos(c.Updated), c.Parked, c.Email, c.Reason)
 	}
-	return changedRows.all(tx, args)
+	return changedRows.All(tx, args)
 }
 
 // Replay implements notify.Store.
@@ -313,15 +318,16 @@ func (s *Store) Replay(ctx context.Context, clientID string, number int64) error
 	now, due := s.now(), s.steady()
 	shard := s.shard()
 	err := s.lock(ctx, func(tx *db.Tx) error {
-		send, err := one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?", notify.SendOf(number))
+		send, err := query.One(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?",
+			notify.SendOf(number))
 		if err != nil {
 			return err
 		}
 		if send.ClientID != clientID {
 			return notify.ErrNotFound
 		}
-		m, err := one(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE number = ?"+
-			forUpdate(tx.Dialect()), number)
+		m, err := query.One(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE number = ?"+
+			query.ForUpdate(tx.Dialect()), number)
 		if err != nil {
 			return err
 		}

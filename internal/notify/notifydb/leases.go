@@ -12,6 +12,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/occurrences"
 )
 
 // priorities is the number of queues of a channel.
@@ -300,7 +301,7 @@ func (s *Store) releaseAll(ctx context.Context) error {
 			now); err != nil {
 			return err
 		}
-		return releaseRecurring(tx)
+		return occurrences.ReleaseRecurring(tx)
 	})
 }
 

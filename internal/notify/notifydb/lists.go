@@ -8,6 +8,8 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/usage"
 )
 
 // listsKept is how long a list may wait for its send. Only a crash while one is accepted leaves
@@ -17,7 +19,7 @@ const listsKept = 24 * time.Hour
 // CreateList implements notify.Store.
 func (s *Store) CreateList(ctx context.Context, clientID, id string) error {
 	return s.lock(ctx, func(tx *db.Tx) error {
-		_, err := tx.Exec(insert("notify_lists", "id, send, created, client_id"), id, 0, db.Nanos(s.now()), clientID)
+		_, err := tx.Exec(query.Insert("notify_lists", "id, send, created, client_id"), id, 0, db.Nanos(s.now()), clientID)
 		return err
 	})
 }
@@ -28,7 +30,7 @@ func (s *Store) AddToList(ctx context.Context, clientID, id string, position int
 		return fmt.Errorf("%d members at position %d of a list are not a block", len(members), position)
 	}
 	for _, m := range members {
-		if err := allStorable(m.UserID, m.Email, m.Locale, string(m.Data)); err != nil {
+		if err := query.AllStorable(m.UserID, m.Email, m.Locale, string(m.Data)); err != nil {
 			return err
 		}
 	}
@@ -36,7 +38,7 @@ func (s *Store) AddToList(ctx context.Context, clientID, id string, position int
 	if err != nil {
 		return err
 	}
-	return s.storing(ctx, clientID, int64(len(block)), func() (bool, error) {
+	return s.usage.Storing(ctx, clientID, int64(len(block)), func() (bool, error) {
 		err := s.lock(ctx, func(tx *db.Tx) error {
 			n, err := tx.Exec(`INSERT INTO notify_list_members (list, position, members)
 				SELECT id, ?, ? FROM notify_lists WHERE id = ? AND client_id = ? AND send = 0`,
@@ -52,12 +54,12 @@ func (s *Store) AddToList(ctx context.Context, clientID, id string, position int
 
 // ListedMembers implements notify.Store.
 func (s *Store) ListedMembers(ctx context.Context, id string, position int) ([]notify.Member, error) {
-	return view(ctx, s, func(tx *db.Tx) ([]notify.Member, error) {
-		members, err := one(tx, func(row db.Scanner) (list db.JSON[[]notify.Member], err error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Member, error) {
+		members, err := query.One(tx, func(row db.Scanner) (list db.JSON[[]notify.Member], err error) {
 			err = row.Scan(&list)
 			return list, err
 		}, "SELECT members FROM notify_list_members WHERE list = ? AND position = ?", id, position)
-		if isNotFound(err) {
+		if query.IsNotFound(err) {
 			return []notify.Member{}, nil
 		}
 		return members.V, err
@@ -78,12 +80,12 @@ func useList(tx *db.Tx, id string, send int64) error {
 
 // DeleteList implements notify.Store.
 func (s *Store) DeleteList(ctx context.Context, id string) error {
-	return s.freeing(ctx, func(tx *db.Tx) ([]freed, error) { return deleteList(tx, id) })
+	return s.usage.Freeing(ctx, func(tx *db.Tx) ([]usage.Freed, error) { return deleteList(tx, id) })
 }
 
-func deleteList(tx *db.Tx, id string) ([]freed, error) {
-	free, err := db.All(tx, scanFreed,
-		"SELECT client_id, ("+listBytes+") FROM notify_lists AS l WHERE id = ? AND send = 0", id)
+func deleteList(tx *db.Tx, id string) ([]usage.Freed, error) {
+	free, err := db.All(tx, usage.ScanFreed,
+		"SELECT client_id, ("+usage.ListBytes+") FROM notify_lists AS l WHERE id = ? AND send = 0", id)
 	if err != nil || len(free) == 0 {
 		return nil, err
 	}
@@ -102,8 +104,8 @@ func (s *Store) purgeLists(ctx context.Context) error {
 	before := db.Nanos(s.now().Add(-listsKept))
 	for {
 		var left int
-		err := s.freeing(ctx, func(tx *db.Tx) ([]freed, error) {
-			ids, err := db.All(tx, scanText,
+		err := s.usage.Freeing(ctx, func(tx *db.Tx) ([]usage.Freed, error) {
+			ids, err := db.All(tx, query.ScanText,
 				"SELECT id FROM notify_lists WHERE send = 0 AND created < ? ORDER BY created LIMIT 1", before)
 			left = len(ids)
 			if err != nil || left == 0 {

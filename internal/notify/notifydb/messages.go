@@ -7,13 +7,14 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
 )
 
 const messageColumns = "number, status, attempts, due, updated, audience, parked, user_id, email, reason, lane, digest"
 
 func scanMessage(row db.Scanner) (m notify.Message, err error) {
 	var status, lane int
-	err = row.Scan(&m.Number, &status, &m.Attempts, moment{&m.Due}, moment{&m.Updated}, &m.Audience, &m.Parked,
+	err = row.Scan(&m.Number, &status, &m.Attempts, query.Moment(&m.Due), query.Moment(&m.Updated), &m.Audience, &m.Parked,
 		&m.UserID, &m.Email, &m.Reason, &lane, &m.Digest)
 	if err != nil {
 		return m, err
@@ -30,12 +31,13 @@ func scanMessage(row db.Scanner) (m notify.Message, err error) {
 
 // Message implements notify.Store.
 func (s *Store) Message(ctx context.Context, number int64) (m notify.Message, clientID string, err error) {
-	m, err = view(ctx, s, func(tx *db.Tx) (notify.Message, error) {
-		clientID, err = one(tx, scanText, "SELECT client_id FROM notify_sends WHERE number = ?", notify.SendOf(number))
+	m, err = query.View(ctx, s.db, func(tx *db.Tx) (notify.Message, error) {
+		clientID, err = query.One(tx, query.ScanText, "SELECT client_id FROM notify_sends WHERE number = ?",
+			notify.SendOf(number))
 		if err != nil {
 			return notify.Message{}, err
 		}
-		return one(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE number = ?", number)
+		return query.One(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE number = ?", number)
 	})
 	if err != nil {
 		return notify.Message{}, "", err
@@ -46,7 +48,7 @@ func (s *Store) Message(ctx context.Context, number int64) (m notify.Message, cl
 // MessagesOf implements notify.Store.
 func (s *Store) MessagesOf(ctx context.Context, send, after int64, limit int) ([]notify.Message, error) {
 	after = max(after, notify.MessageNumber(send, 0)-1)
-	return view(ctx, s, func(tx *db.Tx) ([]notify.Message, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Message, error) {
 		return db.All(tx, scanMessage, "SELECT "+messageColumns+
 			" FROM notify_messages WHERE number > ? AND number < ? ORDER BY number LIMIT ?",
 			after, notify.MessageNumber(send+1, 0), limit)
@@ -71,9 +73,9 @@ func (s *Store) FindMessages(ctx context.Context, q notify.MessageQuery) ([]noti
 // search returns messages that match conditions besides those on the send.
 func (s *Store) search(ctx context.Context, q notify.MessageQuery, conditions string, args []any) ([]notify.Message,
 	error) {
-	return view(ctx, s, func(tx *db.Tx) ([]notify.Message, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Message, error) {
 		found := []notify.Message{}
-		if err := useIndexes(tx); err != nil {
+		if err := query.UseIndexes(tx); err != nil {
 			return nil, err
 		}
 		next := int64(1<<63 - 1) // the send after the one to begin with
@@ -108,29 +110,29 @@ type foundSend struct {
 // findSends returns the next sends of the client that may have matching
 // messages.
 func findSends(tx *db.Tx, q notify.MessageQuery, below int64) ([]foundSend, error) {
-	query := "SELECT number, tally FROM notify_sends WHERE number < ?"
+	statement := "SELECT number, tally FROM notify_sends WHERE number < ?"
 	args := []any{below}
 	if !q.All {
-		query += " AND client_id = ?"
+		statement += " AND client_id = ?"
 		args = append(args, q.ClientID)
 	}
 	if q.Send != 0 {
-		query += " AND number = ?"
+		statement += " AND number = ?"
 		args = append(args, q.Send)
 	}
 	if q.KindID != "" {
-		query += " AND kind_id = ?"
+		statement += " AND kind_id = ?"
 		args = append(args, q.KindID)
 	}
 	if !q.Before.IsZero() { // a message is not older than its send
-		query += " AND received < ?"
+		statement += " AND received < ?"
 		args = append(args, db.Nanos(q.Before))
 	}
-	return matching(tx, func(row db.Scanner) (f foundSend, err error) {
+	return query.Matching(tx, func(row db.Scanner) (f foundSend, err error) {
 		err = row.Scan(&f.number, &f.tally)
 		return f, err
 	},
-		query+" ORDER BY number DESC LIMIT ?", append(args, sendsAtOnce)...)
+		statement+" ORDER BY number DESC LIMIT ?", append(args, sendsAtOnce)...)
 }
 
 // smallRun returns how many of the sends to query at once: one large send, or
@@ -152,9 +154,8 @@ func findIn(tx *db.Tx, q notify.MessageQuery, sends []foundSend, conditions stri
 		below = min(below, q.After)
 	}
 	if len(sends) == 1 {
-		return matching(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE number >= ? AND number < ?"+
-			conditions+
-			" ORDER BY number DESC LIMIT ?",
+		return query.Matching(tx, scanMessage, "SELECT "+
+			messageColumns+" FROM notify_messages WHERE number >= ? AND number < ?"+conditions+" ORDER BY number DESC LIMIT ?",
 			append(append([]any{notify.MessageNumber(sends[0].number, 0), below}, args...), limit)...)
 	}
 	firsts := make([]int64, len(sends))
@@ -165,10 +166,10 @@ func findIn(tx *db.Tx, q notify.MessageQuery, sends []foundSend, conditions stri
 	if tx.Dialect() == db.SQLite {
 		from = "json_each(?) AS s"
 	}
-	return matching(tx, scanMessage, "SELECT "+messageColumns+" FROM "+from+
+	return query.Matching(tx, scanMessage, "SELECT "+messageColumns+" FROM "+from+
 		" CROSS JOIN notify_messages WHERE number >= s.value AND number <= s.value + ? AND number < ?"+conditions+
 		" ORDER BY number DESC LIMIT ?",
-		append(append([]any{numberList(tx.Dialect(), firsts), notify.MaxRecipients, below}, args...), limit)...)
+		append(append([]any{query.NumberList(tx.Dialect(), firsts), notify.MaxRecipients, below}, args...), limit)...)
 }
 
 // conditionsOf returns the conditions on the messages. ok is false when nothing

@@ -10,11 +10,11 @@ import (
 )
 
 //go:embed migrations/*.sql
-var files embed.FS
+var migrations embed.FS
 
 // Migrations returns the tables of this store for one kind of database.
 func Migrations(dialect db.Dialect) db.Migrations {
-	sub, err := fs.Sub(files, "migrations")
+	sub, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		panic(err) // the folder is named wrongly
 	}

@@ -8,6 +8,8 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/occurrences"
+	"ingot/internal/notify/notifydb/query"
 )
 
 // lowerASCII is what lower does in SQLite, and in PostgreSQL with the collation C.
@@ -78,8 +80,8 @@ func (s *Store) eachSend(ctx context.Context, p notify.Person, table string, vis
 		columns, scan = scheduledColumns, scanScheduled
 	}
 	for after := int64(-1); ; {
-		rows, err := view(ctx, s, func(tx *db.Tx) ([]sendRow, error) {
-			if err := useIndexes(tx); err != nil {
+		rows, err := query.View(ctx, s.db, func(tx *db.Tx) ([]sendRow, error) {
+			if err := query.UseIndexes(tx); err != nil {
 				return nil, err
 			}
 			where, args := mentions(tx.Dialect(), "data", p)
@@ -87,8 +89,8 @@ func (s *Store) eachSend(ctx context.Context, p notify.Person, table string, vis
 			if !p.All {
 				where, args = where+" AND client_id = ?", append(args, p.ClientID)
 			}
-			return matching(tx, scan, "SELECT "+columns+" FROM "+table+" WHERE number > ? AND "+where+" ORDER BY number LIMIT ?",
-				append(args, erasedBatch)...)
+			return query.Matching(tx, scan, "SELECT "+columns+" FROM "+table+" WHERE number > ? AND "+where+
+				" ORDER BY number LIMIT ?", append(args, erasedBatch)...)
 		})
 		if err != nil || len(rows) == 0 {
 			return err
@@ -115,7 +117,7 @@ type listBlock struct {
 }
 
 func scanBlocks(tx *db.Tx, where string, args ...any) ([]listBlock, error) {
-	return matching(tx, func(row db.Scanner) (b listBlock, err error) {
+	return query.Matching(tx, func(row db.Scanner) (b listBlock, err error) {
 		var text string
 		if err := row.Scan(&b.list, &b.client, &b.send, &b.position, &text); err != nil {
 			return b, err
@@ -133,7 +135,7 @@ const blocksAtOnce = 8
 // eachBlock visits the blocks of lists that contain the person.
 func (s *Store) eachBlock(ctx context.Context, p notify.Person, visit func(listBlock) error) error {
 	for list, at := "", -1; ; {
-		blocks, err := view(ctx, s, func(tx *db.Tx) ([]listBlock, error) {
+		blocks, err := query.View(ctx, s.db, func(tx *db.Tx) ([]listBlock, error) {
 			where, args := mentions(tx.Dialect(), "m.members", p)
 			args = append([]any{list, at}, args...)
 			if !p.All {
@@ -157,18 +159,6 @@ func (s *Store) eachBlock(ctx context.Context, p notify.Person, visit func(listB
 	}
 }
 
-// inboxesOf returns the inboxes that the user may have.
-func (s *Store) inboxesOf(ctx context.Context, p notify.Person) ([]notify.Owner, error) {
-	if !p.All {
-		return []notify.Owner{{ClientID: p.ClientID, UserID: p.UserID}}, nil
-	}
-	return read(ctx, s, func(tx *db.Tx) ([]notify.Owner, error) {
-		return matching(tx, scanOwner, "SELECT client_id, user_id FROM notify_inboxes WHERE user_id = ? AND client_id IN "+
-			"(SELECT client_id FROM notify_receipts WHERE user_id = ? UNION SELECT id FROM notify_clients) ORDER BY client_id",
-			p.UserID, p.UserID)
-	})
-}
-
 // ShowPerson implements notify.Store.
 func (s *Store) ShowPerson(ctx context.Context, p notify.Person, add func(any) error) error {
 	for _, part := range []func(context.Context, notify.Person, func(any) error) error{
@@ -189,14 +179,7 @@ func (s *Store) showSuppressions(ctx context.Context, p notify.Person, add func(
 	if err := s.findAddresses(ctx, &e); err != nil {
 		return err
 	}
-	list, err := textList(e.addresses)
-	if err != nil {
-		return err
-	}
-	found, err := read(ctx, s, func(tx *db.Tx) ([]notify.Suppression, error) {
-		return db.All(tx, scanSuppression, "SELECT "+suppressionColumns+" FROM notify_suppressions WHERE "+
-			textsIn(tx.Dialect(), "email")+" ORDER BY email", list)
-	})
+	found, err := s.SuppressionsOf(ctx, e.addresses)
 	return addAll(found, err, add)
 }
 
@@ -208,32 +191,8 @@ func addAll[T any](list []T, err error, add func(any) error) error {
 }
 
 func (s *Store) showObjections(ctx context.Context, p notify.Person, add func(any) error) error {
-	for _, subscriber := range p.Subscribers() {
-		where, args := ownSubscriptions(p, subscriber)
-		found, err := read(ctx, s, func(tx *db.Tx) ([]notify.Objection, error) {
-			return matching(tx, func(row db.Scanner) (notify.Objection, error) {
-				o, err := scanObjection(row)
-				return notify.Objection{Subscription: o.Subscription, Unwanted: o.unwanted}, err
-			}, "SELECT user_id, client_id, kind_id, channels FROM notify_unsubscribes WHERE "+where+
-				" ORDER BY client_id, kind_id", args...)
-		})
-		if err := addAll(found, err, add); err != nil {
-			return err
-		}
-		kept, err := s.objections(ctx, hashOfSubscriber, []string{subscriber})
-		if err != nil {
-			return err
-		}
-		for _, k := range kept {
-			if !p.All && k.ClientID != p.ClientID {
-				continue
-			}
-			if err := add(notify.Objection{Subscription: k.Subscription, Unwanted: k.unwanted, Kept: true}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	found, err := s.ObjectionsOf(ctx, p)
+	return addAll(found, err, add)
 }
 
 func (s *Store) showListed(ctx context.Context, p notify.Person, add func(any) error) error {
@@ -253,13 +212,14 @@ func (s *Store) showListed(ctx context.Context, p notify.Person, add func(any) e
 func (s *Store) eachRecurring(ctx context.Context, p notify.Person, visit func(notify.Recurring) error) error {
 	var after notify.RecurringRef
 	for {
-		rows, err := view(ctx, s, func(tx *db.Tx) ([]notify.Recurring, error) {
+		rows, err := query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Recurring, error) {
 			where, args := mentions(tx.Dialect(), "message", p)
 			args = append([]any{after.ClientID, after.Name}, args...)
 			if !p.All {
 				where, args = where+" AND client_id = ?", append(args, p.ClientID)
 			}
-			return matching(tx, scanRecurring, "SELECT "+recurringColumns+" FROM notify_recurring WHERE "+
+			return query.Matching(tx, occurrences.ScanRecurring, "SELECT "+occurrences.RecurringColumns+
+				" FROM notify_recurring WHERE "+
 				"(client_id, name) > (?, ?) AND "+where+" ORDER BY client_id, name LIMIT ?", append(args, blocksAtOnce)...)
 		})
 		if err != nil || len(rows) == 0 {
@@ -295,15 +255,12 @@ func (s *Store) showInboxes(ctx context.Context, p notify.Person, add func(any) 
 	if p.UserID == "" {
 		return nil
 	}
-	owners, err := s.inboxesOf(ctx, p)
+	owners, err := s.InboxesOf(ctx, p)
 	if err != nil {
 		return err
 	}
 	for _, of := range owners {
-		found, err := read(ctx, s, func(tx *db.Tx) ([]notify.Notification, error) {
-			return matching(tx, scanNotification, "SELECT "+notificationColumns+
-				" FROM notify_inbox WHERE client_id = ? AND user_id = ? ORDER BY position DESC", of.ClientID, of.UserID)
-		})
+		found, err := s.AllNotifications(ctx, of)
 		if err := addAll(found, err, add); err != nil {
 			return err
 		}
@@ -318,7 +275,7 @@ func (s *Store) showMessages(ctx context.Context, p notify.Person, add func(any)
 			numbers = append(numbers, notify.SendOf(m.Number))
 		}
 		slices.Sort(numbers)
-		sends, err := view(ctx, s, func(tx *db.Tx) (map[int64]*notify.Send, error) {
+		sends, err := query.View(ctx, s.db, func(tx *db.Tx) (map[int64]*notify.Send, error) {
 			return s.sendsOf(tx, slices.Compact(numbers))
 		})
 		if err != nil {

@@ -11,6 +11,8 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/occurrences"
+	"ingot/internal/notify/notifydb/query"
 )
 
 // TestPlans sees that the engines find the index made for each query of the
@@ -37,7 +39,7 @@ func TestPlans(t *testing.T) {
 			pick = "SELECT " + messageColumns + " FROM notify_messages WHERE " + queueAfter + notLeased + inOrder
 			pickArgs = []any{1, now, 0, 0, now, 500}
 		}
-		list := numberList(d.Dialect(), []int64{1, 2, 3})
+		list := query.NumberList(d.Dialect(), []int64{1, 2, 3})
 		for name, test := range map[string]struct {
 			query string
 			args  []any
@@ -46,10 +48,10 @@ func TestPlans(t *testing.T) {
 			"Claim": {pick, pickArgs, "notify_messages_queue"},
 			"NextDue": {"SELECT due, number FROM notify_messages WHERE " + queueAfter + inOrder, []any{2, farthest.due, 0, 0, 1},
 				"notify_messages_queue"},
-			"Finish": {"SELECT " + messageColumns + " FROM notify_messages WHERE " + numbersIn(d.Dialect(), "number"),
+			"Finish": {"SELECT " + messageColumns + " FROM notify_messages WHERE " + query.NumbersIn(d.Dialect(), "number"),
 				[]any{list}, primary("notify_messages")},
-			"Sends": {"SELECT " + sendColumns + " FROM notify_sends WHERE " + numbersIn(d.Dialect(), "number"), []any{list},
-				primary("notify_sends")},
+			"Sends": {"SELECT " + sendColumns + " FROM notify_sends WHERE " + query.NumbersIn(d.Dialect(), "number"),
+				[]any{list}, primary("notify_sends")},
 			"Listed": {"SELECT number FROM notify_sends WHERE client_id = ? AND number < ? ORDER BY number DESC LIMIT ?",
 				[]any{"c7", farthest.due, 10}, "notify_sends_client"},
 			"Unread": {
@@ -70,8 +72,8 @@ func TestPlans(t *testing.T) {
 				"SELECT number FROM notify_scheduled WHERE client_id = ? AND number < ? ORDER BY number DESC LIMIT ?",
 				[]any{"c7", farthest.due, 10}, "notify_scheduled_client",
 			},
-			"Recurring":    {firstRecurring, []any{farthest.due}, "notify_recurring_due"},
-			"RecurringDue": {dueRecurring, []any{now, 100}, "notify_recurring_due"},
+			"Recurring":    {occurrences.FirstRecurring, []any{farthest.due}, "notify_recurring_due"},
+			"RecurringDue": {occurrences.DueRecurring, []any{now, 100}, "notify_recurring_due"},
 			"RecurringListed": {
 				"SELECT name FROM notify_recurring WHERE (client_id, name) > (?, ?) ORDER BY client_id, name LIMIT ?",
 				[]any{"c", "n", 10}, recurringKey,
@@ -79,8 +81,8 @@ func TestPlans(t *testing.T) {
 			"DigestFirst":  {firstDigest, nil, "notify_digests_due"},
 			"DigestClient": {nextClient, []any{"c"}, "notify_digests_"},
 			"DigestDue":    {dueDigests, []any{"c", now, 100}, "notify_digests_client"},
-			"DigestEntries": {"SELECT number FROM notify_messages WHERE " + numbersIn(d.Dialect(), "digest") + waitingEntries,
-				[]any{list}, "notify_messages_digest"},
+			"DigestEntries": {"SELECT number FROM notify_messages WHERE " + query.NumbersIn(d.Dialect(), "digest") +
+				waitingEntries, []any{list}, "notify_messages_digest"},
 			"Callbacks": {"SELECT id FROM notify_callbacks WHERE due <= ? ORDER BY due, id LIMIT ?", []any{now, 10},
 				"notify_callbacks_due"},
 		} {
@@ -153,7 +155,7 @@ func TestPlansOfSmallTables(t *testing.T) {
 			if err := tx.QueryRow("SELECT current_setting('enable_seqscan')").Scan(&scans); err != nil {
 				return err
 			}
-			lines, err := db.All(tx, scanText, "EXPLAIN "+changeMessages, `[{"n":1,"s":2,"a":1,"d":0,"u":0,"p":false,"e":"","r":""}]`)
+			lines, err := db.All(tx, query.ScanText, "EXPLAIN "+changeMessages, `[{"n":1,"s":2,"a":1,"d":0,"u":0,"p":false,"e":"","r":""}]`)
 			plan = strings.Join(lines, "\n")
 			return err
 		})
@@ -197,17 +199,18 @@ func populate(t testing.TB, d *db.DB) *Store {
 			}
 		}
 		for _, in := range []struct {
-			rowwise
+			query.Rowwise
 			args []any
 		}{
 			{newSends, rows},
-			{newInsertion("notify_messages", "number, lane, status, due, updated, audience, user_id, email", ""), messages},
-			{newInsertion("notify_idempotency", "client_id, name, hash, send, ends", ""), keys},
-			{newCallbacks, calls},
+			{query.NewInsertion("notify_messages", "number, lane, status, due, updated, audience, user_id, email", ""),
+				messages},
+			{query.NewInsertion("notify_idempotency", "client_id, name, hash, send, ends", ""), keys},
+			{query.NewInsertion("notify_callbacks", "id, webhook_id, payload, attempts, due, lease_owner", ""), calls},
 			{newScheduled, later},
-			{newInsertion("notify_recurring", recurringColumns, ""), repeated},
+			{query.NewInsertion("notify_recurring", occurrences.RecurringColumns, ""), repeated},
 		} {
-			if err := in.all(tx, in.args); err != nil {
+			if err := in.All(tx, in.args); err != nil {
 				return err
 			}
 		}
@@ -230,24 +233,24 @@ func populate(t testing.TB, d *db.DB) *Store {
 }
 
 // explain returns how an engine means to run a query.
-func explain(t testing.TB, d *db.DB, query string, args ...any) string {
+func explain(t testing.TB, d *db.DB, statement string, args ...any) string {
 	t.Helper()
 	var lines []string
 	err := d.View(t.Context(), func(tx *db.Tx) (err error) {
 		if d.Dialect() == db.Postgres {
-			if strings.Contains(query, "lane") {
-				if _, err := tx.Exec("SELECT " + byIndex); err != nil {
+			if strings.Contains(statement, "lane") {
+				if _, err := tx.Exec("SELECT " + query.ByIndex); err != nil {
 					return err
 				}
 			}
-			lines, err = db.All(tx, scanText, "EXPLAIN "+query, args...)
+			lines, err = db.All(tx, query.ScanText, "EXPLAIN "+statement, args...)
 			return err
 		}
 		lines, err = db.All(tx, func(row db.Scanner) (line string, err error) {
 			var ignored int
 			err = row.Scan(&ignored, &ignored, &ignored, &line)
 			return line, err
-		}, "EXPLAIN QUERY PLAN "+query, args...)
+		}, "EXPLAIN QUERY PLAN "+statement, args...)
 		return err
 	})
 	if err != nil {

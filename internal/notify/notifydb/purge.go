@@ -9,6 +9,8 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/usage"
 )
 
 // purgeBatch limits the rows per transaction, so that others do not wait long
@@ -26,7 +28,7 @@ func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
 	defer release()
 	purged := 0
 	for last := int64(0); ; {
-		sends, err := view(ctx, s, func(tx *db.Tx) ([]oldSend, error) {
+		sends, err := query.View(ctx, s.db, func(tx *db.Tx) ([]oldSend, error) {
 			return db.All(tx, func(row db.Scanner) (o oldSend, err error) {
 				err = row.Scan(&o.number, &o.received, &o.tally, &o.expanded, &o.next)
 				return o, err
@@ -57,8 +59,8 @@ func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
 			break
 		}
 	}
-	return purged, errors.Join(s.purgeKeys(ctx), s.purgeLists(ctx), s.purgeInboxes(ctx), s.forgetInboxes(ctx),
-		s.purgeErasures(ctx), s.purgeFiles(ctx))
+	return purged, errors.Join(s.purgeKeys(ctx), s.purgeLists(ctx), s.PurgeInboxes(ctx), s.ForgetInboxes(ctx),
+		s.purgeErasures(ctx), s.PurgeFiles(ctx))
 }
 
 // oldSend is a send that may have messages to delete.
@@ -105,8 +107,8 @@ func (s *Store) purgeSends(ctx context.Context, sends []oldSend, before time.Tim
 
 // stepEnd returns the number after the last message of one step.
 func (s *Store) stepEnd(ctx context.Context, from, end int64) (int64, error) {
-	list, err := view(ctx, s, func(tx *db.Tx) ([]int64, error) {
-		return db.All(tx, scanNumber,
+	list, err := query.View(ctx, s.db, func(tx *db.Tx) ([]int64, error) {
+		return db.All(tx, query.ScanNumber,
 			"SELECT number FROM notify_messages WHERE number >= ? AND number < ? ORDER BY number LIMIT 1 OFFSET ?",
 			from, end, purgeBatch)
 	})
@@ -125,7 +127,7 @@ func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, from, to int
 	}
 	var all []gone
 	err := s.lock(ctx, func(tx *db.Tx) (err error) {
-		if err := useIndexes(tx); err != nil {
+		if err := query.UseIndexes(tx); err != nil {
 			return err
 		}
 		needed, err := s.needed(tx, from, to)
@@ -138,8 +140,8 @@ func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, from, to int
 			return g, err
 		},
 			"DELETE FROM notify_messages WHERE number >= ? AND number < ? AND status >= 2 AND updated < ? AND NOT ("+
-				numbersIn(tx.Dialect(), "number")+") RETURNING number, status, updated",
-			from, to, db.Nanos(before), numberList(tx.Dialect(), needed))
+				query.NumbersIn(tx.Dialect(), "number")+") RETURNING number, status, updated",
+			from, to, db.Nanos(before), query.NumberList(tx.Dialect(), needed))
 		if err != nil {
 			return err
 		}
@@ -169,8 +171,8 @@ func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, from, to int
 				return err
 			}
 		}
-		_, err = tx.Exec("DELETE FROM notify_attempts WHERE "+numbersIn(tx.Dialect(), "number"),
-			numberList(tx.Dialect(), numbers))
+		_, err = tx.Exec("DELETE FROM notify_attempts WHERE "+query.NumbersIn(tx.Dialect(), "number"),
+			query.NumberList(tx.Dialect(), numbers))
 		return err
 	})
 	return len(all), err
@@ -216,37 +218,38 @@ func (s *Store) purgeEmpty(ctx context.Context, sends []oldSend) error {
 		}
 	}
 	for step := range slices.Chunk(numbers, purgeBatch) {
-		err := s.freeing(ctx, func(tx *db.Tx) ([]freed, error) {
-			if err := useIndexes(tx); err != nil {
+		err := s.usage.Freeing(ctx, func(tx *db.Tx) ([]usage.Freed, error) {
+			if err := query.UseIndexes(tx); err != nil {
 				return nil, err
 			}
-			list := numberList(tx.Dialect(), step)
-			empty, err := db.All(tx, scanNumber, "SELECT number FROM notify_sends AS s WHERE "+numbersIn(tx.Dialect(), "number")+
+			list := query.NumberList(tx.Dialect(), step)
+			empty, err := db.All(tx, query.ScanNumber, "SELECT number FROM notify_sends AS s WHERE "+
+				query.NumbersIn(tx.Dialect(), "number")+
 				" AND NOT EXISTS (SELECT 1 FROM notify_messages AS m WHERE m.number >= s.number * ? AND m.number < (s.number + "+
 				"1) * ?)",
 				list, notify.MaxRecipients+1, notify.MaxRecipients+1)
 			if err != nil || len(empty) == 0 {
 				return nil, err
 			}
-			list = numberList(tx.Dialect(), empty)
-			free, err := db.All(tx, scanFreed, "SELECT client_id, SUM(octet_length(data) + ?) FROM notify_sends WHERE "+
-				numbersIn(tx.Dialect(), "number")+" GROUP BY client_id", sendOverhead, list)
+			list = query.NumberList(tx.Dialect(), empty)
+			free, err := db.All(tx, usage.ScanFreed, "SELECT client_id, SUM(octet_length(data) + ?) FROM notify_sends WHERE "+
+				query.NumbersIn(tx.Dialect(), "number")+" GROUP BY client_id", usage.SendOverhead, list)
 			if err != nil {
 				return nil, err
 			}
-			lists, err := db.All(tx, scanFreed, "SELECT client_id, ("+listBytes+") FROM notify_lists AS l WHERE "+
-				numbersIn(tx.Dialect(), "send"), list)
+			lists, err := db.All(tx, usage.ScanFreed, "SELECT client_id, ("+usage.ListBytes+") FROM notify_lists AS l WHERE "+
+				query.NumbersIn(tx.Dialect(), "send"), list)
 			if err != nil {
 				return nil, err
 			}
 			for _, statement := range []string{
 				"DELETE FROM notify_list_members WHERE list IN (SELECT id FROM notify_lists WHERE " +
-					numbersIn(tx.Dialect(), "send") + ")",
-				"DELETE FROM notify_lists WHERE " + numbersIn(tx.Dialect(), "send"),
-				"DELETE FROM notify_sends WHERE " + numbersIn(tx.Dialect(), "number"),
-				"DELETE FROM notify_counts WHERE " + numbersIn(tx.Dialect(), "send"),
-				"DELETE FROM notify_members WHERE " + numbersIn(tx.Dialect(), "send"),
-				"DELETE FROM notify_file_uses WHERE " + numbersIn(tx.Dialect(), "send"),
+					query.NumbersIn(tx.Dialect(), "send") + ")",
+				"DELETE FROM notify_lists WHERE " + query.NumbersIn(tx.Dialect(), "send"),
+				"DELETE FROM notify_sends WHERE " + query.NumbersIn(tx.Dialect(), "number"),
+				"DELETE FROM notify_counts WHERE " + query.NumbersIn(tx.Dialect(), "send"),
+				"DELETE FROM notify_members WHERE " + query.NumbersIn(tx.Dialect(), "send"),
+				"DELETE FROM notify_file_uses WHERE " + query.NumbersIn(tx.Dialect(), "send"),
 			} {
 				if _, err := tx.Exec(statement, list); err != nil {
 					return nil, err

@@ -7,12 +7,14 @@ import (
 	"sync"
 
 	"ingot/internal/base/db"
+	"ingot/internal/notify/notifydb/query"
 )
 
 // receipt records that a client sent a user a notification.
 type receipt struct{ user, client string }
 
-var newReceipts = newInsertion("notify_receipts", "user_id, client_id", " ON CONFLICT (user_id, client_id) DO NOTHING")
+var newReceipts = query.NewInsertion("notify_receipts", "user_id, client_id",
+	" ON CONFLICT (user_id, client_id) DO NOTHING")
 
 // storeReceipts inserts receipts in order, so that adjacent rows are written
 // together and transactions do not deadlock.
@@ -25,7 +27,7 @@ func storeReceipts(tx *db.Tx, all []receipt) error {
 	for _, r := range all {
 		args = append(args, r.user, r.client)
 	}
-	return newReceipts.all(tx, args)
+	return newReceipts.All(tx, args)
 }
 
 // seen is a cache of stored receipts, by two hashes of each: 16 bytes,

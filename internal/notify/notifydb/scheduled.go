@@ -1,6 +1,7 @@
 package notifydb
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math"
@@ -11,17 +12,20 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/occurrences"
+	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/repeats"
 )
 
 const scheduledColumns = "number, client_id, kind_id, received, data, recipients, due"
 
-var newScheduled = newInsertion("notify_scheduled", scheduledColumns, "")
+var newScheduled = query.NewInsertion("notify_scheduled", scheduledColumns, "")
 
 // scanScheduled reads a send that waits for its time. next is the number of its recipients.
 func scanScheduled(row db.Scanner) (r sendRow, err error) {
 	var data db.JSON[sendData]
 	var due int64
-	err = row.Scan(&r.Number, &r.ClientID, &r.KindID, moment{&r.Received}, &data, &r.next, &due)
+	err = row.Scan(&r.Number, &r.ClientID, &r.KindID, query.Moment(&r.Received), &data, &r.next, &due)
 	r.set(&data.V)
 	r.Scheduled = true
 	return r, err
@@ -48,7 +52,7 @@ func admitScheduled(tx *db.Tx, batch []*acceptance) error {
 		changed := int64(0)
 		if n <= limit {
 			var err error
-			if changed, err = tx.Exec(insert("notify_schedules", "client_id, messages")+` ON CONFLICT (client_id) DO UPDATE
+			if changed, err = tx.Exec(query.Insert("notify_schedules", "client_id, messages")+` ON CONFLICT (client_id) DO UPDATE
 				SET messages = notify_schedules.messages + excluded.messages WHERE notify_schedules.messages <= ?`,
 				a.ClientID, n, limit-n); err != nil {
 				return err
@@ -76,7 +80,7 @@ func storeScheduled(tx *db.Tx, batch []*acceptance) error {
 		}
 		args = append(args, a.Number, a.ClientID, a.KindID, db.Nanos(a.Received), a.data, a.Planned, db.Nanos(a.SendAt))
 	}
-	return newScheduled.all(tx, args)
+	return newScheduled.All(tx, args)
 }
 
 // schedule is what this process knows about scheduled sends, so that it need not look for them
@@ -129,10 +133,10 @@ const (
 
 // nextScheduled returns when the first send is due.
 func nextScheduled(tx *db.Tx) (int64, error) {
-	if err := useIndexes(tx); err != nil {
+	if err := query.UseIndexes(tx); err != nil {
 		return 0, err
 	}
-	list, err := db.All(tx, scanNumber, firstScheduled)
+	list, err := db.All(tx, query.ScanNumber, firstScheduled)
 	if err != nil || len(list) == 0 {
 		return math.MaxInt64, err
 	}
@@ -145,15 +149,15 @@ func (s *Store) Activate(ctx context.Context, limit int) (int, time.Time, error)
 	now := db.Nanos(s.now())
 	next, known := s.schedule.ask(now, s.Shared())
 	if known {
-		return 0, momentOf(next), nil
+		return 0, query.MomentOf(next), nil
 	}
 	began := time.Now()
-	next, err := view(ctx, s, nextScheduled)
+	next, err := query.View(ctx, s.db, nextScheduled)
 	if err != nil || next > now || limit <= 0 {
 		if err != nil {
 			return 0, time.Time{}, err
 		}
-		return 0, momentOf(s.schedule.tell(next, began)), nil
+		return 0, query.MomentOf(s.schedule.tell(next, began)), nil
 	}
 	due := s.steady()
 	shard := s.shard()
@@ -170,14 +174,7 @@ func (s *Store) Activate(ctx context.Context, limit int) (int, time.Time, error)
 	}
 	s.held.queued(notify.PriorityBulk, due)
 	s.held.queued(notify.PriorityRetry, due) // what workflows delay
-	return started, momentOf(s.schedule.tell(next, began)), nil
-}
-
-func momentOf(next int64) time.Time {
-	if next == math.MaxInt64 {
-		return time.Time{}
-	}
-	return db.Time(next)
+	return started, query.MomentOf(s.schedule.tell(next, began)), nil
 }
 
 // activatedMessages limits the messages that are made in one transaction.
@@ -185,10 +182,10 @@ const activatedMessages = 4000
 
 // activate moves due sends from the schedule.
 func activate(tx *db.Tx, now int64, due time.Time, limit, shard int) (int, error) {
-	if err := useIndexes(tx); err != nil {
+	if err := query.UseIndexes(tx); err != nil {
 		return 0, err
 	}
-	rows, err := db.All(tx, scanScheduled, dueScheduled+skipLocked(tx.Dialect()), now, limit)
+	rows, err := db.All(tx, scanScheduled, dueScheduled+query.SkipLocked(tx.Dialect()), now, limit)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
@@ -219,7 +216,7 @@ func activate(tx *db.Tx, now int64, due time.Time, limit, shard int) (int, error
 		send := newSend{Number: r.Number, Client: r.ClientID, Kind: r.KindID, Received: db.Nanos(r.Received), Data: data,
 			Tally: true}
 		if few(r) {
-			to := distinct(r.Channels.Messages(recipientsOf(r, members)))
+			to := repeats.Distinct(r.Channels.Messages(recipientsOf(r, members)))
 			send.Audience, send.Next, send.Tally, send.Expanded = len(r.Audiences), len(to), false, now
 			// A large schedule that is due at once does not delay single messages.
 			messages = appendMessages(messages, &r.Send, 0, notify.PriorityBulk, due, to)
@@ -227,8 +224,8 @@ func activate(tx *db.Tx, now int64, due time.Time, limit, shard int) (int, error
 		}
 		sends = append(sends, send)
 	}
-	if _, err := tx.Exec("DELETE FROM notify_scheduled WHERE "+numbersIn(tx.Dialect(), "number"),
-		numberList(tx.Dialect(), numbers)); err != nil {
+	if _, err := tx.Exec("DELETE FROM notify_scheduled WHERE "+query.NumbersIn(tx.Dialect(), "number"),
+		query.NumberList(tx.Dialect(), numbers)); err != nil {
 		return 0, err
 	}
 	if err := store(tx, shard, sends, messages, delays); err != nil {
@@ -264,7 +261,7 @@ func firstMembers(tx *db.Tx, rows []sendRow) (map[string][]notify.Member, error)
 	if len(ids) == 0 {
 		return found, nil
 	}
-	list, err := textList(ids)
+	list, err := query.TextList(ids)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +270,8 @@ func firstMembers(tx *db.Tx, rows []sendRow) (map[string][]notify.Member, error)
 		err = row.Scan(&id, &members)
 		found[id] = members.V
 		return id, err
-	}, "SELECT list, members FROM notify_list_members WHERE "+textsIn(tx.Dialect(), "list")+" AND position = 0", list)
+	}, "SELECT list, members FROM notify_list_members WHERE "+query.TextsIn(tx.Dialect(), "list")+" AND position = 0",
+		list)
 	return found, err
 }
 
@@ -295,4 +293,31 @@ func recipientsOf(r *sendRow, members map[string][]notify.Member) []notify.Recip
 		}
 	}
 	return all
+}
+
+// admitOccurrences moves the recurring sends of a group on, and refuses those whose occurrence is no longer due.
+func admitOccurrences(tx *db.Tx, batch []*acceptance) error {
+	var all []*acceptance
+	for _, a := range batch {
+		if a.err == nil && !a.replayed && a.Occurrence != nil {
+			all = append(all, a)
+		}
+	}
+	// All processes change the rows in the same order, to avoid deadlocks.
+	slices.SortStableFunc(all, func(a, b *acceptance) int {
+		return cmp.Or(strings.Compare(a.Occurrence.ClientID, b.Occurrence.ClientID),
+			strings.Compare(a.Occurrence.Name, b.Occurrence.Name))
+	})
+	for _, a := range all {
+		due, err := occurrences.Admit(tx, *a.Occurrence, a.Number)
+		if err != nil {
+			return err
+		}
+		if !due {
+			if err := refuse(tx, batch, a, notify.ErrSuperseded); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
 )
 
 // sendData holds the fields of a send that never change and are not queried.
@@ -50,7 +51,7 @@ func encodeSend(s *notify.Send) (string, error) {
 	for _, a := range s.Audiences {
 		texts = append(texts, string(a.Type), a.ID, a.Role, a.SpaceName, a.OrgID, a.OrgName)
 	}
-	if err := allStorable(texts...); err != nil {
+	if err := query.AllStorable(texts...); err != nil {
 		return "", err
 	}
 	out, err := json.Marshal(sendData{
@@ -76,8 +77,8 @@ type sendRow struct {
 
 func scanSend(row db.Scanner) (r sendRow, err error) {
 	var data db.JSON[sendData]
-	err = row.Scan(&r.Number, &r.ClientID, &r.KindID, moment{&r.Received}, &data,
-		&r.Cursor.Audience, &r.Cursor.Page, &r.next, &r.tally, moment{&r.expanded}, moment{&r.Canceled})
+	err = row.Scan(&r.Number, &r.ClientID, &r.KindID, query.Moment(&r.Received), &data,
+		&r.Cursor.Audience, &r.Cursor.Page, &r.next, &r.tally, query.Moment(&r.expanded), query.Moment(&r.Canceled))
 	r.set(&data.V)
 	r.Expanded = !r.expanded.IsZero()
 	return r, err
@@ -95,24 +96,25 @@ func (r *sendRow) set(d *sendData) {
 
 // Send implements notify.Store.
 func (s *Store) Send(ctx context.Context, number int64) (notify.Send, error) {
-	return view(ctx, s, func(tx *db.Tx) (notify.Send, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) (notify.Send, error) {
 		return findSend(tx, number)
 	})
 }
 
 // findSend returns a send, which may be scheduled.
 func findSend(tx *db.Tx, number int64) (notify.Send, error) {
-	const query = "SELECT " + sendColumns + " FROM notify_sends WHERE number = ?"
-	row, err := one(tx, scanSend, query, number)
-	if isNotFound(err) {
+	const statement = "SELECT " + sendColumns + " FROM notify_sends WHERE number = ?"
+	row, err := query.One(tx, scanSend, statement, number)
+	if query.IsNotFound(err) {
 		var later sendRow
-		later, err = one(tx, scanScheduled, "SELECT "+scheduledColumns+" FROM notify_scheduled WHERE number = ?", number)
+		later, err = query.One(tx, scanScheduled, "SELECT "+scheduledColumns+" FROM notify_scheduled WHERE number = ?",
+			number)
 		if err == nil {
 			return later.Send, nil
 		}
 	}
-	if isNotFound(err) { // it may have been started between the two
-		row, err = one(tx, scanSend, query, number)
+	if query.IsNotFound(err) { // it may have been started between the two
+		row, err = query.One(tx, scanSend, statement, number)
 	}
 	if err != nil {
 		return notify.Send{}, err
@@ -130,13 +132,13 @@ func (s *Store) ListSends(ctx context.Context, q notify.SendQuery) ([]notify.Sen
 	if q.All {
 		where, args = "number < ?", args[1:]
 	}
-	return view(ctx, s, func(tx *db.Tx) ([]notify.Send, error) {
-		rows, err := matching(tx, scanSend, "SELECT "+sendColumns+
+	return query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Send, error) {
+		rows, err := query.Matching(tx, scanSend, "SELECT "+sendColumns+
 			" FROM notify_sends WHERE "+where+" ORDER BY number DESC LIMIT ?", append(args, q.Limit)...)
 		if err != nil {
 			return nil, err
 		}
-		later, err := matching(tx, scanScheduled, "SELECT "+scheduledColumns+
+		later, err := query.Matching(tx, scanScheduled, "SELECT "+scheduledColumns+
 			" FROM notify_scheduled WHERE "+where+" ORDER BY number DESC LIMIT ?", append(args, q.Limit)...)
 		if err != nil {
 			return nil, err
@@ -164,8 +166,8 @@ const volumeSends = 50_000
 // Volumes implements notify.Store.
 func (s *Store) Volumes(ctx context.Context, since time.Time) ([]notify.Volume, error) {
 	const day = int64(24 * time.Hour)
-	return view(ctx, s, func(tx *db.Tx) ([]notify.Volume, error) {
-		return matching(tx, func(row db.Scanner) (v notify.Volume, err error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Volume, error) {
+		return query.Matching(tx, func(row db.Scanner) (v notify.Volume, err error) {
 			var number int64
 			err = row.Scan(&v.ClientID, &v.KindID, &number, &v.Sends, &v.Messages)
 			v.Day = db.Time(number * day)
@@ -238,7 +240,7 @@ const countColumns = "send, shard, total, queued, retry, delivered, failed, unde
 
 // addCounts adds to the counters of a send.
 func addCounts(tx *db.Tx, send int64, shard int, c notify.Counts, latest int64) error {
-	_, err := tx.Exec(insert("notify_counts", countColumns)+` ON CONFLICT (send, shard) DO UPDATE SET
+	_, err := tx.Exec(query.Insert("notify_counts", countColumns)+` ON CONFLICT (send, shard) DO UPDATE SET
 			total = notify_counts.total + excluded.total, queued = notify_counts.queued + excluded.queued,
 			retry = notify_counts.retry + excluded.retry, delivered = notify_counts.delivered + excluded.delivered,
 			failed = notify_counts.failed + excluded.failed, undeliverable = notify_counts.undeliverable + excluded.undeliverable,
@@ -269,7 +271,7 @@ func waiting(tx *db.Tx) (n int, err error) {
 }
 
 // Waiting implements notify.Store.
-func (s *Store) Waiting(ctx context.Context) (int, error) { return read(ctx, s, waiting) }
+func (s *Store) Waiting(ctx context.Context) (int, error) { return query.Read(ctx, s.db, waiting) }
 
 // sendCache caches the content of large sends, so that it is not read with each
 // claim, and of small ones until they are claimed. It is limited in number and
@@ -336,8 +338,8 @@ func (s *Store) sendsOf(tx *db.Tx, numbers []int64) (map[int64]*notify.Send, err
 	if len(unknown) == 0 {
 		return known, nil
 	}
-	rows, err := db.All(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE "+numbersIn(tx.Dialect(), "number"),
-		numberList(tx.Dialect(), unknown))
+	rows, err := db.All(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE "+
+		query.NumbersIn(tx.Dialect(), "number"), query.NumberList(tx.Dialect(), unknown))
 	if err != nil {
 		return nil, err
 	}

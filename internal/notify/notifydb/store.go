@@ -2,7 +2,7 @@ package notifydb
 
 import (
 	"context"
-	"errors"
+	cryptorand "crypto/rand"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -12,8 +12,16 @@ import (
 
 	"ingot/internal/base/clock"
 	"ingot/internal/base/db"
-	"ingot/internal/base/fault"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/catalog"
+	"ingot/internal/notify/notifydb/files"
+	"ingot/internal/notify/notifydb/inboxes"
+	"ingot/internal/notify/notifydb/occurrences"
+	"ingot/internal/notify/notifydb/preferences"
+	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/repeats"
+	"ingot/internal/notify/notifydb/usage"
+	"ingot/internal/notify/notifydb/webhooks"
 )
 
 // Options configure Open.
@@ -31,23 +39,30 @@ type Options struct {
 
 // Store implements notify.Store. It is safe for concurrent use.
 type Store struct {
+	*catalog.Catalog
+	*files.Files
+	*inboxes.Inboxes
+	*occurrences.Occurrences
+	*preferences.Choices
+	*webhooks.Hooks
+
 	db     *db.DB
+	bounds notify.Bounds
 	limit  int
 	log    *slog.Logger
 	now    func() time.Time
 	steady func() time.Time // for due times and leases
 	shards atomic.Uint32
 
-	accepting  group
-	backlog    backlog // used by the leader of accepting
-	numbers    block
-	schedule   schedule
-	sends      sendCache
-	registered registered
-	filters    filters
-	usage      usage
-	held       held
-	seen       seen
+	accepting group
+	backlog   backlog // used by the leader of accepting
+	numbers   block
+	schedule  schedule
+	sends     sendCache
+	filters   repeats.Filters
+	usage     *usage.Usage
+	held      held
+	seen      seen
 	// claiming allows one claim of this process at a time: concurrent ones
 	// would only wait for each other in the database.
 	claiming chan struct{}
@@ -55,7 +70,6 @@ type Store struct {
 	purging  chan struct{}
 	// erasing allows one erasure of this process at a time.
 	erasing chan struct{}
-	hashes  hashes
 	digests digestTurn
 }
 
@@ -76,8 +90,8 @@ func SealedColumns() []db.SealedColumn {
 // store at a time: Open releases the leases of an earlier process.
 func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 	s := &Store{
-		db: d, limit: o.QueueLimit, log: o.Log, now: o.Now, steady: o.Now,
-		usage:    usage{bounds: o.Bounds.WithDefaults(), of: map[string]*clientUsage{}},
+		db: d, Catalog: catalog.New(d, o.Bounds.WithDefaults()), bounds: o.Bounds.WithDefaults(), limit: o.QueueLimit,
+		log: o.Log, now: o.Now, steady: o.Now,
 		claiming: make(chan struct{}, 1), purging: make(chan struct{}, 1),
 		erasing: make(chan struct{}, 1),
 	}
@@ -88,6 +102,13 @@ func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 		s.now = time.Now
 		s.steady = clock.Steady
 	}
+	s.usage = usage.New(d, s.shard, s.log, s.bounds)
+	s.Files = files.New(d, s.usage, s.now)
+	s.Inboxes = inboxes.New(d, s.usage, s.now, s.log)
+	s.Choices = preferences.New(d, s.now, s.IDKey)
+	s.Occurrences = occurrences.New(d, s.Catalog, s.now)
+	s.Hooks = webhooks.New(d, s.steady)
+	s.filters.ChannelOf = channelOf
 	s.shards.Store(rand.Uint32())
 	s.held.init()
 	if err := d.Migrate(ctx, Migrations(d.Dialect())); err != nil {
@@ -104,82 +125,9 @@ func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 // Shared implements notify.Store.
 func (s *Store) Shared() bool { return s.db.Shared() }
 
-// view runs read in a read-only transaction.
-func view[T any](ctx context.Context, s *Store, read func(*db.Tx) (T, error)) (T, error) {
-	v, err := db.Within(ctx, s.db.View, read)
-	return v, meaning(err)
-}
-
-// read is like view for a single query.
-func read[T any](ctx context.Context, s *Store, query func(*db.Tx) (T, error)) (T, error) {
-	v, err := db.Within(ctx, s.db.Read, query)
-	return v, meaning(err)
-}
-
-// update runs change in a transaction and returns its result.
-func update[T any](ctx context.Context, s *Store, change func(*db.Tx) (T, error)) (T, error) {
-	v, err := db.Within(ctx, s.db.Update, change)
-	return v, meaning(err)
-}
-
-// write is like update for a change without a result.
-func (s *Store) write(ctx context.Context, change func(*db.Tx) error) error {
-	defer s.registered.forget()()
-	return meaning(s.db.Update(ctx, change))
-}
-
-// lock is like write with db.UpdateLocking.
+// lock runs a change in a transaction of db.UpdateLocking.
 func (s *Store) lock(ctx context.Context, change func(*db.Tx) error) error {
-	return meaning(s.db.UpdateLocking(ctx, change))
-}
-
-// meaning converts errors of package db to those of notify.
-func meaning(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case db.IsConflict(err):
-		return fmt.Errorf("%w (%w)", notify.ErrConflict, err)
-	case errors.Is(err, db.ErrText):
-		return unstorable(err)
-	}
-	return err
-}
-
-// unstorable is the error for text that no database can store.
-func unstorable(err error) error {
-	var f *fault.Error
-	if errors.As(err, &f) {
-		return err
-	}
-	return fault.Wrap(err, fault.Unprocessable,
-		"The request contains a NUL character or invalid UTF-8, which cannot be stored. Send it without such characters.")
-}
-
-// one reads a row. Text that cannot be stored matches no row.
-func one[T any](tx *db.Tx, scan func(db.Scanner) (T, error), query string, args ...any) (T, error) {
-	v, err := db.One(tx, scan, query, args...)
-	if errors.Is(err, db.ErrNotFound) || errors.Is(err, db.ErrText) {
-		return v, notify.ErrNotFound
-	}
-	return v, err
-}
-
-// changed returns ErrNotFound when a statement changed no row.
-func changed(n int64, err error) error {
-	if err == nil && n == 0 {
-		return notify.ErrNotFound
-	}
-	return err
-}
-
-// found is like changed for statements whose keys may be text that cannot be
-// stored.
-func found(n int64, err error) error {
-	if errors.Is(err, db.ErrText) {
-		return notify.ErrNotFound
-	}
-	return changed(n, err)
+	return query.Lock(ctx, s.db, change)
 }
 
 // shardCount is the number of rows of a counter.
@@ -225,7 +173,7 @@ func (s *Store) take(ctx context.Context, n int) (int64, error) {
 	now := s.now()
 	if b.end-b.next < int64(n) || now.After(b.takenUntil) {
 		size := int64(max(blockSize, n))
-		next, err := update(ctx, s, func(tx *db.Tx) (next int64, err error) {
+		next, err := query.Update(ctx, s.db, func(tx *db.Tx) (next int64, err error) {
 			err = tx.QueryRow("UPDATE notify_numbers SET next = next + ? WHERE name = 'send' RETURNING next", size).Scan(&next)
 			return next, err
 		})
@@ -237,4 +185,37 @@ func (s *Store) take(ctx context.Context, n int) (int64, error) {
 	first := b.next
 	b.next += int64(n)
 	return first, nil
+}
+
+// Stored implements notify.Store.
+func (s *Store) Stored(ctx context.Context, clientID string) (notify.Stored, error) {
+	sends, err := s.usage.Read(ctx, clientID)
+	if err != nil {
+		return notify.Stored{}, err
+	}
+	defined, err := s.Definitions(ctx, clientID)
+	return notify.Stored{Sends: sends, Definitions: defined, Bounds: s.bounds}, err
+}
+
+const (
+	sealedSecret = "notify_secrets.value"
+	idKey        = "id-key"
+)
+
+// IDKey implements notify.Store.
+func (s *Store) IDKey(ctx context.Context) ([]byte, error) {
+	fresh := make([]byte, 32)
+	cryptorand.Read(fresh) //nolint:errcheck // it never fails
+	return query.Update(ctx, s.db, func(tx *db.Tx) ([]byte, error) {
+		_, err := tx.Exec("INSERT INTO notify_secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+			idKey, tx.Seal(sealedSecret, idKey, fresh))
+		if err != nil {
+			return nil, err
+		}
+		sealed, err := query.One(tx, query.ScanText, "SELECT value FROM notify_secrets WHERE name = ?", idKey)
+		if err != nil {
+			return nil, err
+		}
+		return tx.Unseal(sealedSecret, idKey, sealed)
+	})
 }

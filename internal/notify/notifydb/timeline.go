@@ -2,33 +2,15 @@ package notifydb
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
 )
 
-// SetWorkflow implements notify.Store.
-func (s *Store) SetWorkflow(ctx context.Context, ref notify.KindRef, w *notify.Workflow) error {
-	text := ""
-	if w != nil {
-		encoded, err := json.Marshal(w)
-		if err != nil {
-			return err
-		}
-		if text = string(encoded); !storable(text) {
-			return unstorable(db.ErrText)
-		}
-	}
-	return s.define(ctx, ref.ClientID, func(tx *db.Tx) error {
-		return found(tx.Exec("UPDATE notify_kinds SET workflow = ? WHERE client_id = ? AND id = ?", text, ref.ClientID,
-			ref.KindID))
-	})
-}
-
-var newAttempts = newInsertion("notify_attempts", "number, attempt, at, reason",
+var newAttempts = query.NewInsertion("notify_attempts", "number, attempt, at, reason",
 	" ON CONFLICT (number, attempt) DO UPDATE SET at = excluded.at, reason = excluded.reason")
 
 // storeAttempts stores the attempts that failed and are to be repeated. A message that is replayed counts them anew.
@@ -39,7 +21,7 @@ func storeAttempts(tx *db.Tx, changes []change) error {
 			args = append(args, c.Number, c.Attempts, db.Nanos(c.Updated), c.Reason)
 		}
 	}
-	return newAttempts.all(tx, args)
+	return newAttempts.All(tx, args)
 }
 
 // around is how far apart the numbers of a recipient's messages may be: they are made together, one for each channel.
@@ -76,10 +58,10 @@ type inboxMarks struct {
 
 func marksOf(tx *db.Tx, numbers []int64) (map[int64]inboxMarks, error) {
 	list, err := db.All(tx, func(row db.Scanner) (m inboxMarks, err error) {
-		err = row.Scan(&m.number, moment{&m.read}, moment{&m.archived})
+		err = row.Scan(&m.number, query.Moment(&m.read), query.Moment(&m.archived))
 		return m, err
-	}, "SELECT number, read_at, archived_at FROM notify_inbox WHERE "+numbersIn(tx.Dialect(), "number"),
-		numberList(tx.Dialect(), numbers))
+	}, "SELECT number, read_at, archived_at FROM notify_inbox WHERE "+query.NumbersIn(tx.Dialect(), "number"),
+		query.NumberList(tx.Dialect(), numbers))
 	all := make(map[int64]inboxMarks, len(list))
 	for _, m := range list {
 		all[m.number] = m
@@ -89,7 +71,7 @@ func marksOf(tx *db.Tx, numbers []int64) (map[int64]inboxMarks, error) {
 
 func messagesIn(tx *db.Tx, numbers []int64) ([]notify.Message, error) {
 	return db.All(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE "+
-		numbersIn(tx.Dialect(), "number")+" ORDER BY number", numberList(tx.Dialect(), numbers))
+		query.NumbersIn(tx.Dialect(), "number")+" ORDER BY number", query.NumberList(tx.Dialect(), numbers))
 }
 
 // Progress implements notify.Store.
@@ -99,9 +81,9 @@ func (s *Store) Progress(ctx context.Context, of []notify.Message) (map[int64]ma
 	if len(of) == 0 {
 		return all, nil
 	}
-	return view(ctx, s, func(tx *db.Tx) (map[int64]map[notify.ChannelID]notify.Progress, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) (map[int64]map[notify.ChannelID]notify.Progress, error) {
 		clear(all)
-		if err := useIndexes(tx); err != nil {
+		if err := query.UseIndexes(tx); err != nil {
 			return nil, err
 		}
 		numbers := neighbours(of)
@@ -147,13 +129,14 @@ func progressOf(m *notify.Message, known map[int64]*notify.Message,
 
 // Timeline implements notify.Store.
 func (s *Store) Timeline(ctx context.Context, number int64) (notify.Timeline, error) {
-	return view(ctx, s, func(tx *db.Tx) (t notify.Timeline, err error) {
-		row, err := one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?", notify.SendOf(number))
+	return query.View(ctx, s.db, func(tx *db.Tx) (t notify.Timeline, err error) {
+		row, err := query.One(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?",
+			notify.SendOf(number))
 		if err != nil {
 			return t, err
 		}
 		t.Send = row.Send
-		m, err := one(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE number = ?", number)
+		m, err := query.One(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE number = ?", number)
 		if err != nil {
 			return t, err
 		}
@@ -193,11 +176,11 @@ func passages(tx *db.Tx, rows []notify.Message) ([]notify.Passage, error) {
 	attempts := map[int64][]notify.Attempt{}
 	_, err = db.All(tx, func(row db.Scanner) (n int64, err error) {
 		var a notify.Attempt
-		err = row.Scan(&n, &a.Number, moment{&a.At}, &a.Reason)
+		err = row.Scan(&n, &a.Number, query.Moment(&a.At), &a.Reason)
 		attempts[n] = append(attempts[n], a)
 		return n, err
-	}, "SELECT number, attempt, at, reason FROM notify_attempts WHERE "+numbersIn(tx.Dialect(), "number")+
-		" ORDER BY number, at, attempt", numberList(tx.Dialect(), numbers))
+	}, "SELECT number, attempt, at, reason FROM notify_attempts WHERE "+query.NumbersIn(tx.Dialect(), "number")+
+		" ORDER BY number, at, attempt", query.NumberList(tx.Dialect(), numbers))
 	all := make([]notify.Passage, len(rows))
 	for i, m := range rows {
 		in := marks[m.Number]

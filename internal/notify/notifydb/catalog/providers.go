@@ -1,4 +1,4 @@
-package notifydb
+package catalog
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
 )
 
 const (
@@ -21,7 +22,8 @@ func providerID(owner, name string) string { return name + " " + owner }
 func scanProvider(tx *db.Tx) func(db.Scanner) (notify.Provider, error) {
 	return func(row db.Scanner) (p notify.Provider, err error) {
 		var id, definition, sealed string
-		err = row.Scan(&id, &p.Owner, &p.Name, &p.Channel, &definition, &sealed, moment{&p.Created}, moment{&p.Updated})
+		err = row.Scan(&id, &p.Owner, &p.Name, &p.Channel, &definition, &sealed, query.Moment(&p.Created),
+			query.Moment(&p.Updated))
 		if err != nil {
 			return p, err
 		}
@@ -37,26 +39,26 @@ func scanProvider(tx *db.Tx) func(db.Scanner) (notify.Provider, error) {
 }
 
 // Providers implements notify.Store.
-func (s *Store) Providers(ctx context.Context, owner string) ([]notify.Provider, error) {
-	return view(ctx, s, func(tx *db.Tx) ([]notify.Provider, error) {
-		return matching(tx, scanProvider(tx), "SELECT "+providerColumns+
+func (s *Catalog) Providers(ctx context.Context, owner string) ([]notify.Provider, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Provider, error) {
+		return query.Matching(tx, scanProvider(tx), "SELECT "+providerColumns+
 			" FROM notify_providers WHERE owner = ? ORDER BY name", owner)
 	})
 }
 
 // Provider implements notify.Store.
-func (s *Store) Provider(ctx context.Context, owner, name string) (notify.Provider, error) {
-	return view(ctx, s, func(tx *db.Tx) (notify.Provider, error) {
-		return one(tx, scanProvider(tx), "SELECT "+providerColumns+" FROM notify_providers WHERE id = ?",
+func (s *Catalog) Provider(ctx context.Context, owner, name string) (notify.Provider, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) (notify.Provider, error) {
+		return query.One(tx, scanProvider(tx), "SELECT "+providerColumns+" FROM notify_providers WHERE id = ?",
 			providerID(owner, name))
 	})
 }
 
 // ProvidersFor implements notify.Store.
-func (s *Store) ProvidersFor(ctx context.Context, clientID string, c notify.ChannelID) ([]notify.Provider, error) {
-	return view(ctx, s, func(tx *db.Tx) (list []notify.Provider, err error) {
+func (s *Catalog) ProvidersFor(ctx context.Context, clientID string, c notify.ChannelID) ([]notify.Provider, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) (list []notify.Provider, err error) {
 		for _, owner := range slices.Compact([]string{clientID, ""}) {
-			list, err = matching(tx, scanProvider(tx), "SELECT "+providerColumns+
+			list, err = query.Matching(tx, scanProvider(tx), "SELECT "+providerColumns+
 				" FROM notify_providers WHERE owner = ? AND channel = ? ORDER BY name", owner, int(c))
 			if err != nil {
 				return nil, err
@@ -71,7 +73,7 @@ func (s *Store) ProvidersFor(ctx context.Context, clientID string, c notify.Chan
 }
 
 // SetProvider implements notify.Store.
-func (s *Store) SetProvider(ctx context.Context, p notify.Provider) error {
+func (s *Catalog) SetProvider(ctx context.Context, p notify.Provider) error {
 	definition, err := json.Marshal(p.ProviderDefinition)
 	if err != nil {
 		return err
@@ -80,18 +82,18 @@ func (s *Store) SetProvider(ctx context.Context, p notify.Provider) error {
 	if err != nil {
 		return err
 	}
-	if err := allStorable(p.Owner, p.Name, string(definition), string(secrets)); err != nil {
+	if err := query.AllStorable(p.Owner, p.Name, string(definition), string(secrets)); err != nil {
 		return err
 	}
 	id := providerID(p.Owner, p.Name)
-	return s.define(ctx, p.Owner, func(tx *db.Tx) error {
-		if _, err := tx.Exec(insert("notify_providers", providerColumns)+` ON CONFLICT (id) DO UPDATE SET
+	return s.Define(ctx, p.Owner, func(tx *db.Tx) error {
+		if _, err := tx.Exec(query.Insert("notify_providers", providerColumns)+` ON CONFLICT (id) DO UPDATE SET
 				channel = excluded.channel, definition = excluded.definition, secrets = excluded.secrets,
 				updated = excluded.updated`, id, p.Owner, p.Name, int(p.Channel), string(definition),
 			tx.Seal(sealedProviderSecrets, id, secrets), db.Nanos(p.Created), db.Nanos(p.Updated)); err != nil {
 			return err
 		}
-		n, err := one(tx, scanNumber, "SELECT COUNT(*) FROM notify_providers WHERE owner = ?", p.Owner)
+		n, err := query.One(tx, query.ScanNumber, "SELECT COUNT(*) FROM notify_providers WHERE owner = ?", p.Owner)
 		if err == nil && n > notify.MaxProviders {
 			return notify.ErrTooMany
 		}
@@ -100,8 +102,8 @@ func (s *Store) SetProvider(ctx context.Context, p notify.Provider) error {
 }
 
 // DeleteProvider implements notify.Store.
-func (s *Store) DeleteProvider(ctx context.Context, owner, name string) error {
-	return s.write(ctx, func(tx *db.Tx) error {
-		return found(tx.Exec("DELETE FROM notify_providers WHERE id = ?", providerID(owner, name)))
+func (s *Catalog) DeleteProvider(ctx context.Context, owner, name string) error {
+	return s.Write(ctx, func(tx *db.Tx) error {
+		return query.Found(tx.Exec("DELETE FROM notify_providers WHERE id = ?", providerID(owner, name)))
 	})
 }

@@ -1,10 +1,11 @@
-package notifydb
+package catalog
 
 import (
 	"context"
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
 )
 
 const (
@@ -18,7 +19,7 @@ func destinationID(client string, c notify.ChannelID) string { return c.String()
 func scanDestination(tx *db.Tx) func(db.Scanner) (notify.Destination, error) {
 	return func(row db.Scanner) (d notify.Destination, err error) {
 		var id, address, secret string
-		err = row.Scan(&id, &d.ClientID, &d.Channel, &address, &secret, &d.Format, moment{&d.Updated})
+		err = row.Scan(&id, &d.ClientID, &d.Channel, &address, &secret, &d.Format, query.Moment(&d.Updated))
 		if err != nil {
 			return d, err
 		}
@@ -37,29 +38,29 @@ func scanDestination(tx *db.Tx) func(db.Scanner) (notify.Destination, error) {
 }
 
 // Destination implements notify.Store.
-func (s *Store) Destination(ctx context.Context, clientID string, c notify.ChannelID) (notify.Destination, error) {
-	return view(ctx, s, func(tx *db.Tx) (notify.Destination, error) {
-		return one(tx, scanDestination(tx), "SELECT "+destinationColumns+" FROM notify_destinations WHERE id = ?",
+func (s *Catalog) Destination(ctx context.Context, clientID string, c notify.ChannelID) (notify.Destination, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) (notify.Destination, error) {
+		return query.One(tx, scanDestination(tx), "SELECT "+destinationColumns+" FROM notify_destinations WHERE id = ?",
 			destinationID(clientID, c))
 	})
 }
 
 // Destinations implements notify.Store.
-func (s *Store) Destinations(ctx context.Context, clientID string) ([]notify.Destination, error) {
-	return view(ctx, s, func(tx *db.Tx) ([]notify.Destination, error) {
-		return matching(tx, scanDestination(tx), "SELECT "+destinationColumns+
+func (s *Catalog) Destinations(ctx context.Context, clientID string) ([]notify.Destination, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Destination, error) {
+		return query.Matching(tx, scanDestination(tx), "SELECT "+destinationColumns+
 			" FROM notify_destinations WHERE client_id = ? ORDER BY channel", clientID)
 	})
 }
 
 // SetDestination implements notify.Store.
-func (s *Store) SetDestination(ctx context.Context, d notify.Destination) error {
-	if err := allStorable(d.ClientID, d.Format); err != nil {
+func (s *Catalog) SetDestination(ctx context.Context, d notify.Destination) error {
+	if err := query.AllStorable(d.ClientID, d.Format); err != nil {
 		return err
 	}
 	id := destinationID(d.ClientID, d.Channel)
-	return s.define(ctx, d.ClientID, func(tx *db.Tx) error {
-		_, err := tx.Exec(insert("notify_destinations", destinationColumns)+" ON CONFLICT (id) DO UPDATE SET url = "+
+	return s.Define(ctx, d.ClientID, func(tx *db.Tx) error {
+		_, err := tx.Exec(query.Insert("notify_destinations", destinationColumns)+" ON CONFLICT (id) DO UPDATE SET url = "+
 			"excluded.url, secret = excluded.secret, format = excluded.format, updated = excluded.updated",
 			id, d.ClientID, int(d.Channel), tx.Seal(sealedDestinationURL, id, []byte(d.URL)),
 			tx.Seal(sealedDestinationKey, id, []byte(d.Secret)), d.Format, db.Nanos(d.Updated))
@@ -68,8 +69,8 @@ func (s *Store) SetDestination(ctx context.Context, d notify.Destination) error 
 }
 
 // DeleteDestination implements notify.Store.
-func (s *Store) DeleteDestination(ctx context.Context, clientID string, c notify.ChannelID) error {
-	return s.write(ctx, func(tx *db.Tx) error {
-		return found(tx.Exec("DELETE FROM notify_destinations WHERE id = ?", destinationID(clientID, c)))
+func (s *Catalog) DeleteDestination(ctx context.Context, clientID string, c notify.ChannelID) error {
+	return s.Write(ctx, func(tx *db.Tx) error {
+		return query.Found(tx.Exec("DELETE FROM notify_destinations WHERE id = ?", destinationID(clientID, c)))
 	})
 }

@@ -1,4 +1,4 @@
-package notifydb
+package catalog
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
 )
 
 const versionColumns = "template_id, version, client, name, subject, text, html, metadata, variants, updated, " +
@@ -16,7 +17,7 @@ const versionColumns = "template_id, version, client, name, subject, text, html,
 func scanVersion(row db.Scanner) (t notify.Template, err error) {
 	var client, metadata, variants string
 	err = row.Scan(&t.ID, &t.Version, &client, &t.Name, &t.Subject, &t.Text, &t.HTML, &metadata, &variants,
-		moment{&t.Updated}, &t.ChangedBy)
+		query.Moment(&t.Updated), &t.ChangedBy)
 	if metadata != "" {
 		t.Metadata = json.RawMessage(metadata)
 	}
@@ -32,7 +33,8 @@ func keepVersion(tx *db.Tx, old notify.Template) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(insert("notify_template_versions", versionColumns), old.ID, old.Version, old.Client(), old.Name,
+	if _, err := tx.Exec(query.Insert("notify_template_versions", versionColumns), old.ID, old.Version, old.Client(),
+		old.Name,
 		old.Subject, old.Text, old.HTML, string(old.Metadata), variants, db.Nanos(old.Updated), old.ChangedBy); err != nil {
 		return err
 	}
@@ -42,7 +44,7 @@ func keepVersion(tx *db.Tx, old notify.Template) error {
 }
 
 // replaceTemplate stores a changed template with its variants, as a new version if anything differs.
-func (s *Store) replaceTemplate(tx *db.Tx, old, t notify.Template) error {
+func (s *Catalog) replaceTemplate(tx *db.Tx, old, t notify.Template) error {
 	variants, err := encodeVariants(t.Variants)
 	if err != nil {
 		return err
@@ -54,36 +56,37 @@ func (s *Store) replaceTemplate(tx *db.Tx, old, t notify.Template) error {
 		}
 		version++
 	}
-	if err := changed(tx.Exec("UPDATE notify_templates SET name = ?, subject = ?, text = ?, html = ?, metadata = ?, "+
-		"overridden = ?, updated = ?, variants = ?, uses = ?, version = ?, changed_by = ? WHERE id = ?",
+	if err := query.Changed(tx.Exec(
+		"UPDATE notify_templates SET name = ?, subject = ?, text = ?, html = ?, metadata = ?, "+
+			"overridden = ?, updated = ?, variants = ?, uses = ?, version = ?, changed_by = ? WHERE id = ?",
 		t.Name, t.Subject, t.Text, t.HTML, string(t.Metadata), t.Overridden, db.Nanos(t.Updated), variants,
 		usesText(t.Uses()), version, t.ChangedBy, t.ID)); err != nil {
 		return err
 	}
-	return s.checkDefinitions(tx, old.Client())
+	return s.CheckDefinitions(tx, old.Client())
 }
 
 // TemplateVersions implements notify.Store.
-func (s *Store) TemplateVersions(ctx context.Context, id string) ([]notify.Template, error) {
-	return view(ctx, s, func(tx *db.Tx) ([]notify.Template, error) {
-		current, err := one(tx, scanTemplate, "SELECT "+templateColumns+" FROM notify_templates WHERE id = ?", id)
+func (s *Catalog) TemplateVersions(ctx context.Context, id string) ([]notify.Template, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Template, error) {
+		current, err := query.One(tx, scanTemplate, "SELECT "+templateColumns+" FROM notify_templates WHERE id = ?", id)
 		if err != nil {
 			return nil, err
 		}
-		earlier, err := matching(tx, scanVersion, "SELECT "+versionColumns+
+		earlier, err := query.Matching(tx, scanVersion, "SELECT "+versionColumns+
 			" FROM notify_template_versions WHERE template_id = ? ORDER BY version DESC", id)
 		return append([]notify.Template{current}, earlier...), err
 	})
 }
 
 // RestoreTemplate implements notify.Store.
-func (s *Store) RestoreTemplate(ctx context.Context, id string, version int64, updated time.Time, by string) error {
-	return s.write(ctx, func(tx *db.Tx) error {
+func (s *Catalog) RestoreTemplate(ctx context.Context, id string, version int64, updated time.Time, by string) error {
+	return s.Write(ctx, func(tx *db.Tx) error {
 		old, err := lockTemplate(tx, id)
 		if err != nil {
 			return err
 		}
-		t, err := one(tx, scanVersion, "SELECT "+versionColumns+
+		t, err := query.One(tx, scanVersion, "SELECT "+versionColumns+
 			" FROM notify_template_versions WHERE template_id = ? AND version = ?", id, version)
 		if err != nil {
 			return err

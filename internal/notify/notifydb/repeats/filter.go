@@ -1,4 +1,4 @@
-package notifydb
+package repeats
 
 import (
 	"hash/maphash"
@@ -8,13 +8,15 @@ import (
 	"ingot/internal/notify"
 )
 
-// A filter finds repeated members of a single audience, which is read in pages
+// A Filter finds repeated members of a single audience, which is read in pages
 // that rarely repeat members. A Bloom filter, with 4 bytes per member, tells
 // which members are certainly new. The others are searched among the send's
 // messages, the latest first, which quickly finds repetitions at page borders.
 // The filter has one false positive in a million, which costs a search but
 // excludes no one.
-type filter struct {
+type Filter struct {
+	channelOf func(lane int) notify.ChannelID
+
 	members int // number of members of the send in the filter
 	parts   []*bloom
 }
@@ -61,7 +63,7 @@ func (b *bloom) set(k bloomKey) {
 	b.room--
 }
 
-func (f *filter) has(k bloomKey) bool {
+func (f *Filter) has(k bloomKey) bool {
 	for _, p := range f.parts {
 		if p.has(k) {
 			return true
@@ -70,7 +72,7 @@ func (f *filter) has(k bloomKey) bool {
 	return false
 }
 
-func (f *filter) set(k bloomKey) {
+func (f *Filter) set(k bloomKey) {
 	last := len(f.parts) - 1
 	if last < 0 || f.parts[last].room == 0 {
 		// Each part is as large as all previous ones together, up to a limit.
@@ -82,25 +84,25 @@ func (f *filter) set(k bloomKey) {
 	f.members++
 }
 
-// add adds the members that are stored after the first n.
-func (f *filter) add(n int, members []notify.Recipient) {
+// Add adds the members that are stored after the first n.
+func (f *Filter) Add(n int, members []notify.Recipient) {
 	if f.members != n {
 		return // another process stored more: load reads the rest
 	}
 	for _, r := range members {
-		f.set(keyOf(memberOf(r)))
+		f.set(keyOf(MemberOf(r)))
 	}
 }
 
-// leaveOut returns the recipients in more that are not among the first n
+// LeaveOut returns the recipients in more that are not among the first n
 // members.
-func (f *filter) leaveOut(tx *db.Tx, send int64, n int, more []notify.Recipient) ([]notify.Recipient, error) {
+func (f *Filter) LeaveOut(tx *db.Tx, send int64, n int, more []notify.Recipient) ([]notify.Recipient, error) {
 	if err := f.load(tx, send, n); err != nil {
 		return nil, err
 	}
 	maybe := map[string]bool{} // whether it was found
 	for _, r := range more {
-		if m := memberOf(r); f.has(keyOf(m)) {
+		if m := MemberOf(r); f.has(keyOf(m)) {
 			maybe[m] = false
 		}
 	}
@@ -120,7 +122,7 @@ func (f *filter) leaveOut(tx *db.Tx, send int64, n int, more []notify.Recipient)
 	}
 	fresh := make([]notify.Recipient, 0, len(more))
 	for _, r := range more {
-		if !maybe[memberOf(r)] {
+		if !maybe[MemberOf(r)] {
 			fresh = append(fresh, r)
 		}
 	}
@@ -128,9 +130,9 @@ func (f *filter) leaveOut(tx *db.Tx, send int64, n int, more []notify.Recipient)
 }
 
 // load reads members that another process stored, or this one before a restart.
-func (f *filter) load(tx *db.Tx, send int64, n int) error {
+func (f *Filter) load(tx *db.Tx, send int64, n int) error {
 	if f.members > n { // the filter does not match the stored members
-		*f = filter{}
+		*f = Filter{channelOf: f.channelOf}
 	}
 	if f.members == n {
 		return nil
@@ -144,7 +146,7 @@ func (f *filter) load(tx *db.Tx, send int64, n int) error {
 	return err
 }
 
-func (f *filter) each(tx *db.Tx, send int64, where string, from, to int, visit func(member string) bool) error {
+func (f *Filter) each(tx *db.Tx, send int64, where string, from, to int, visit func(member string) bool) error {
 	rows, err := tx.Query("SELECT user_id, email, lane FROM notify_messages WHERE "+where,
 		notify.MessageNumber(send, from), notify.MessageNumber(send, to))
 	if err != nil {
@@ -157,38 +159,43 @@ func (f *filter) each(tx *db.Tx, send int64, where string, from, to int, visit f
 		if err := rows.Scan(&r.UserID, &r.Email, &lane); err != nil {
 			return err
 		}
-		r.Channel = channelOf(lane)
-		if !visit(memberOf(r)) {
+		r.Channel = f.channelOf(lane)
+		if !visit(MemberOf(r)) {
 			break
 		}
 	}
 	return rows.Err()
 }
 
-// filters holds the filters of sends that are being expanded. A goroutine that
+// Filters holds the filters of sends that are being expanded. A goroutine that
 // extends a send takes its filter and puts it back.
-type filters struct {
+type Filters struct {
+	// ChannelOf returns the channel of messages with a number in the column lane.
+	ChannelOf func(lane int) notify.ChannelID
+
 	mu    sync.Mutex
-	known map[int64]*filter
+	known map[int64]*Filter
 }
 
 const manyFilters = 4
 
-func (f *filters) take(send int64) *filter {
+// Take returns the filter of a send, and forgets it.
+func (f *Filters) Take(send int64) *Filter {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if known := f.known[send]; known != nil {
 		delete(f.known, send)
 		return known
 	}
-	return &filter{}
+	return &Filter{channelOf: f.ChannelOf}
 }
 
-func (f *filters) put(send int64, known *filter) {
+// Put stores the filter of a send.
+func (f *Filters) Put(send int64, known *Filter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.known == nil {
-		f.known = map[int64]*filter{}
+		f.known = map[int64]*Filter{}
 	}
 	for other := range f.known {
 		if len(f.known) < manyFilters {

@@ -1,14 +1,14 @@
-package notifydb
+package catalog
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"time"
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
 )
 
 const templateColumns = "id, owner, name, subject, text, html, metadata, overridden, created, updated, creator, " +
@@ -16,8 +16,8 @@ const templateColumns = "id, owner, name, subject, text, html, metadata, overrid
 
 func scanTemplate(s db.Scanner) (t notify.Template, err error) {
 	var metadata, variants, uses string
-	err = s.Scan(&t.ID, &t.Owner, &t.Name, &t.Subject, &t.Text, &t.HTML, &metadata, &t.Overridden, moment{&t.Created},
-		moment{&t.Updated}, &t.Creator, &variants, &uses, &t.Version, &t.ChangedBy)
+	err = s.Scan(&t.ID, &t.Owner, &t.Name, &t.Subject, &t.Text, &t.HTML, &metadata, &t.Overridden,
+		query.Moment(&t.Created), query.Moment(&t.Updated), &t.Creator, &variants, &uses, &t.Version, &t.ChangedBy)
 	if metadata != "" {
 		t.Metadata = json.RawMessage(metadata)
 	}
@@ -32,7 +32,7 @@ func encodeVariants(all map[string]notify.Variant) (string, error) {
 		return "", nil
 	}
 	for locale, v := range all {
-		if err := allStorable(locale, v.Subject, v.Text, v.HTML); err != nil {
+		if err := query.AllStorable(locale, v.Subject, v.Text, v.HTML); err != nil {
 			return "", err
 		}
 	}
@@ -48,29 +48,18 @@ func templateValues(t notify.Template) []any {
 	}
 }
 
-// matching returns the matching rows. Text that cannot be stored matches none.
-func matching[T any](tx *db.Tx, scan func(db.Scanner) (T, error), query string, args ...any) ([]T, error) {
-	list, err := db.All(tx, scan, query, args...)
-	if errors.Is(err, db.ErrText) {
-		return []T{}, nil
-	}
-	return list, err
-}
-
-func isNotFound(err error) bool { return errors.Is(err, notify.ErrNotFound) }
-
 // CreateTemplate implements notify.Store. It is ErrConflict when the id is
 // taken.
-func (s *Store) CreateTemplate(ctx context.Context, t notify.Template) error {
-	return s.define(ctx, t.Client(), func(tx *db.Tx) error {
-		_, err := tx.Exec(insert("notify_templates", templateColumns), templateValues(t)...)
+func (s *Catalog) CreateTemplate(ctx context.Context, t notify.Template) error {
+	return s.Define(ctx, t.Client(), func(tx *db.Tx) error {
+		_, err := tx.Exec(query.Insert("notify_templates", templateColumns), templateValues(t)...)
 		return err
 	})
 }
 
 // Template implements notify.Store.
-func (s *Store) Template(ctx context.Context, id string) (notify.Template, error) {
-	if s.Shared() {
+func (s *Catalog) Template(ctx context.Context, id string) (notify.Template, error) {
+	if s.db.Shared() {
 		read, err := s.join(ctx, func(r *sharedRead) { r.templates[id] = notify.Template{} })
 		if err != nil {
 			return notify.Template{}, err
@@ -80,7 +69,7 @@ func (s *Store) Template(ctx context.Context, id string) (notify.Template, error
 	}
 	return known(ctx, s, notify.KindRef{KindID: id}, &s.registered.templates, manyTemplates,
 		func(tx *db.Tx) (notify.Template, error) {
-			t, err := one(tx, scanTemplate, "SELECT "+templateColumns+" FROM notify_templates WHERE id = ?", id)
+			t, err := query.One(tx, scanTemplate, "SELECT "+templateColumns+" FROM notify_templates WHERE id = ?", id)
 			if err != nil {
 				return t, err
 			}
@@ -89,9 +78,9 @@ func (s *Store) Template(ctx context.Context, id string) (notify.Template, error
 }
 
 // ListTemplates implements notify.Store.
-func (s *Store) ListTemplates(ctx context.Context, owner string) ([]notify.Template, error) {
-	return view(ctx, s, func(tx *db.Tx) ([]notify.Template, error) {
-		return matching(tx, scanTemplate, "SELECT "+templateColumns+
+func (s *Catalog) ListTemplates(ctx context.Context, owner string) ([]notify.Template, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Template, error) {
+		return query.Matching(tx, scanTemplate, "SELECT "+templateColumns+
 			" FROM notify_templates WHERE owner = ? AND id NOT IN (?, ?) ORDER BY created, id",
 			owner, notify.DefaultTemplate, notify.DefaultTemplateV2)
 	})
@@ -99,8 +88,8 @@ func (s *Store) ListTemplates(ctx context.Context, owner string) ([]notify.Templ
 
 // UpdateTemplate implements notify.Store. It does not change Owner, Creator and
 // Created.
-func (s *Store) UpdateTemplate(ctx context.Context, t notify.Template) error {
-	return s.write(ctx, func(tx *db.Tx) error {
+func (s *Catalog) UpdateTemplate(ctx context.Context, t notify.Template) error {
+	return s.Write(ctx, func(tx *db.Tx) error {
 		old, err := lockTemplate(tx, t.ID)
 		if err != nil {
 			return err
@@ -111,14 +100,14 @@ func (s *Store) UpdateTemplate(ctx context.Context, t notify.Template) error {
 }
 
 func lockTemplate(tx *db.Tx, id string) (notify.Template, error) {
-	return one(tx, scanTemplate, "SELECT "+templateColumns+" FROM notify_templates WHERE id = ?"+
-		forUpdate(tx.Dialect()), id)
+	return query.One(tx, scanTemplate, "SELECT "+templateColumns+" FROM notify_templates WHERE id = ?"+
+		query.ForUpdate(tx.Dialect()), id)
 }
 
 // SetVariant implements notify.Store.
-func (s *Store) SetVariant(ctx context.Context, templateID, locale string, v *notify.Variant,
+func (s *Catalog) SetVariant(ctx context.Context, templateID, locale string, v *notify.Variant,
 	updated time.Time, by string) error {
-	return s.write(ctx, func(tx *db.Tx) error {
+	return s.Write(ctx, func(tx *db.Tx) error {
 		old, err := lockTemplate(tx, templateID)
 		if err != nil {
 			return err
@@ -144,9 +133,9 @@ func (s *Store) SetVariant(ctx context.Context, templateID, locale string, v *no
 }
 
 // DeleteTemplate implements notify.Store.
-func (s *Store) DeleteTemplate(ctx context.Context, id string) error {
-	return s.write(ctx, func(tx *db.Tx) error {
-		if err := found(tx.Exec("DELETE FROM notify_templates WHERE id = ?", id)); err != nil {
+func (s *Catalog) DeleteTemplate(ctx context.Context, id string) error {
+	return s.Write(ctx, func(tx *db.Tx) error {
+		if err := query.Found(tx.Exec("DELETE FROM notify_templates WHERE id = ?", id)); err != nil {
 			return err
 		}
 		if _, err := tx.Exec("DELETE FROM notify_template_versions WHERE template_id = ?", id); err != nil {
@@ -165,9 +154,9 @@ func (s *Store) DeleteTemplate(ctx context.Context, id string) error {
 
 // Associations implements notify.Store: clients first, all by id. It is
 // ErrNotFound when the template is missing.
-func (s *Store) Associations(ctx context.Context, templateID string) ([]notify.Association, error) {
-	return view(ctx, s, func(tx *db.Tx) ([]notify.Association, error) {
-		if _, err := one(tx, scanText, "SELECT id FROM notify_templates WHERE id = ?", templateID); err != nil {
+func (s *Catalog) Associations(ctx context.Context, templateID string) ([]notify.Association, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Association, error) {
+		if _, err := query.One(tx, query.ScanText, "SELECT id FROM notify_templates WHERE id = ?", templateID); err != nil {
 			return nil, err
 		}
 		return db.All(tx, func(row db.Scanner) (a notify.Association, err error) {
@@ -179,9 +168,9 @@ func (s *Store) Associations(ctx context.Context, templateID string) ([]notify.A
 }
 
 // SeedTemplate implements notify.Store.
-func (s *Store) SeedTemplate(ctx context.Context, t notify.Template) error {
-	return s.write(ctx, func(tx *db.Tx) error {
-		_, err := tx.Exec(insert("notify_templates", templateColumns)+` ON CONFLICT (id) DO UPDATE SET
+func (s *Catalog) SeedTemplate(ctx context.Context, t notify.Template) error {
+	return s.Write(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec(query.Insert("notify_templates", templateColumns)+` ON CONFLICT (id) DO UPDATE SET
 				name = excluded.name, subject = excluded.subject, text = excluded.text, html = excluded.html,
 				metadata = excluded.metadata, updated = excluded.updated, uses = excluded.uses
 				WHERE NOT notify_templates.overridden`, templateValues(t)...)

@@ -1,4 +1,4 @@
-package notifydb
+package catalog
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
 )
 
 const kindColumns = "client_id, id, description, critical, template_id, channels, workflow, digest"
@@ -16,7 +17,8 @@ func scanClient(s db.Scanner) (c notify.Client, err error) {
 	return c, err
 }
 
-func scanKind(s db.Scanner) (k notify.Kind, err error) {
+// ScanKind reads a row with the columns of a kind.
+func ScanKind(s db.Scanner) (k notify.Kind, err error) {
 	var w, rule string
 	err = s.Scan(&k.ClientID, &k.ID, &k.Description, &k.Critical, &k.TemplateID, &k.Channels, &w, &rule)
 	if err == nil && w != "" {
@@ -37,9 +39,9 @@ func orDefault(templateID string) string {
 }
 
 // Register implements notify.Store.
-func (s *Store) Register(ctx context.Context, c notify.Client, kinds []notify.Kind, prune bool) error {
-	return s.define(ctx, c.ID, func(tx *db.Tx) error {
-		_, err := tx.Exec(insert("notify_clients", "id, description, template_id")+
+func (s *Catalog) Register(ctx context.Context, c notify.Client, kinds []notify.Kind, prune bool) error {
+	return s.Define(ctx, c.ID, func(tx *db.Tx) error {
+		_, err := tx.Exec(query.Insert("notify_clients", "id, description, template_id")+
 			" ON CONFLICT (id) DO UPDATE SET description = excluded.description", c.ID, c.Description, orDefault(c.TemplateID))
 		if err != nil {
 			return err
@@ -47,7 +49,7 @@ func (s *Store) Register(ctx context.Context, c notify.Client, kinds []notify.Ki
 		keep := make([]string, 0, len(kinds))
 		for _, k := range kinds {
 			keep = append(keep, k.ID)
-			_, err := tx.Exec(insert("notify_kinds", kindColumns)+
+			_, err := tx.Exec(query.Insert("notify_kinds", kindColumns)+
 				" ON CONFLICT (client_id, id) DO UPDATE SET description = excluded.description, critical = excluded.critical",
 				c.ID, k.ID, k.Description, k.Critical, orDefault(k.TemplateID), 0, "", "")
 			if err != nil {
@@ -57,12 +59,12 @@ func (s *Store) Register(ctx context.Context, c notify.Client, kinds []notify.Ki
 		if !prune {
 			return nil
 		}
-		list, err := textList(keep)
+		list, err := query.TextList(keep)
 		if err != nil {
 			return err
 		}
 		for _, of := range []struct{ table, id string }{{"notify_kinds", "id"}, {"notify_schemas", "kind_id"}} {
-			if _, err := tx.Exec("DELETE FROM "+of.table+" WHERE client_id = ? AND NOT ("+textsIn(tx.Dialect(), of.id)+")",
+			if _, err := tx.Exec("DELETE FROM "+of.table+" WHERE client_id = ? AND NOT ("+query.TextsIn(tx.Dialect(), of.id)+")",
 				c.ID, list); err != nil {
 				return err
 			}
@@ -72,42 +74,43 @@ func (s *Store) Register(ctx context.Context, c notify.Client, kinds []notify.Ki
 }
 
 // Clients implements notify.Store. They come by id.
-func (s *Store) Clients(ctx context.Context) ([]notify.Client, error) {
-	return view(ctx, s, func(tx *db.Tx) ([]notify.Client, error) {
+func (s *Catalog) Clients(ctx context.Context) ([]notify.Client, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Client, error) {
 		return db.All(tx, scanClient, "SELECT id, description, template_id FROM notify_clients ORDER BY id")
 	})
 }
 
 // Client implements notify.Store.
-func (s *Store) Client(ctx context.Context, id string) (notify.Client, error) {
-	if s.Shared() {
+func (s *Catalog) Client(ctx context.Context, id string) (notify.Client, error) {
+	if s.db.Shared() {
 		c, _, err := s.Registration(ctx, notify.KindRef{ClientID: id})
 		return c, orNotFound(c.ID, err)
 	}
 	return known(ctx, s, notify.KindRef{ClientID: id}, &s.registered.clients, manyRegistered,
 		func(tx *db.Tx) (notify.Client, error) {
-			return one(tx, scanClient, "SELECT id, description, template_id FROM notify_clients WHERE id = ?", id)
+			return query.One(tx, scanClient, "SELECT id, description, template_id FROM notify_clients WHERE id = ?", id)
 		})
 }
 
 // Kinds implements notify.Store. They come by client and id.
-func (s *Store) Kinds(ctx context.Context, clientID string) ([]notify.Kind, error) {
-	return view(ctx, s, func(tx *db.Tx) ([]notify.Kind, error) {
+func (s *Catalog) Kinds(ctx context.Context, clientID string) ([]notify.Kind, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Kind, error) {
 		if clientID == "" {
-			return db.All(tx, scanKind, "SELECT "+kindColumns+" FROM notify_kinds ORDER BY client_id, id")
+			return db.All(tx, ScanKind, "SELECT "+kindColumns+" FROM notify_kinds ORDER BY client_id, id")
 		}
-		return matching(tx, scanKind, "SELECT "+kindColumns+" FROM notify_kinds WHERE client_id = ? ORDER BY id", clientID)
+		return query.Matching(tx, ScanKind, "SELECT "+kindColumns+" FROM notify_kinds WHERE client_id = ? ORDER BY id",
+			clientID)
 	})
 }
 
 // Kind implements notify.Store.
-func (s *Store) Kind(ctx context.Context, ref notify.KindRef) (notify.Kind, error) {
-	if s.Shared() {
+func (s *Catalog) Kind(ctx context.Context, ref notify.KindRef) (notify.Kind, error) {
+	if s.db.Shared() {
 		_, k, err := s.Registration(ctx, ref)
 		return k, orNotFound(k.ID, err)
 	}
 	return known(ctx, s, ref, &s.registered.kinds, manyRegistered, func(tx *db.Tx) (notify.Kind, error) {
-		return one(tx, scanKind, "SELECT "+kindColumns+" FROM notify_kinds WHERE client_id = ? AND id = ?",
+		return query.One(tx, ScanKind, "SELECT "+kindColumns+" FROM notify_kinds WHERE client_id = ? AND id = ?",
 			ref.ClientID, ref.KindID)
 	})
 }
@@ -121,8 +124,8 @@ func orNotFound(id string, err error) error {
 }
 
 // Registration implements notify.Store.
-func (s *Store) Registration(ctx context.Context, ref notify.KindRef) (c notify.Client, k notify.Kind, err error) {
-	if s.Shared() {
+func (s *Catalog) Registration(ctx context.Context, ref notify.KindRef) (c notify.Client, k notify.Kind, err error) {
+	if s.db.Shared() {
 		read, err := s.join(ctx, func(r *sharedRead) {
 			r.clients[ref.ClientID] = notify.Client{}
 			if ref.KindID != "" {
@@ -134,22 +137,22 @@ func (s *Store) Registration(ctx context.Context, ref notify.KindRef) (c notify.
 		}
 		return read.clients[ref.ClientID], read.kinds[ref], nil
 	}
-	if c, err = s.Client(ctx, ref.ClientID); err != nil && !isNotFound(err) {
+	if c, err = s.Client(ctx, ref.ClientID); err != nil && !query.IsNotFound(err) {
 		return c, k, err
 	}
 	if ref.KindID == "" {
 		return c, k, nil
 	}
-	if k, err = s.Kind(ctx, ref); isNotFound(err) {
+	if k, err = s.Kind(ctx, ref); query.IsNotFound(err) {
 		err = nil
 	}
 	return c, k, err
 }
 
 // UpdateKind implements notify.Store.
-func (s *Store) UpdateKind(ctx context.Context, k notify.Kind) error {
-	return s.define(ctx, k.ClientID, func(tx *db.Tx) error {
-		return changed(tx.Exec(`UPDATE notify_kinds SET description = ?, critical = ?,
+func (s *Catalog) UpdateKind(ctx context.Context, k notify.Kind) error {
+	return s.Define(ctx, k.ClientID, func(tx *db.Tx) error {
+		return query.Changed(tx.Exec(`UPDATE notify_kinds SET description = ?, critical = ?,
 				template_id = CASE WHEN CAST(? AS TEXT) = '' THEN template_id ELSE CAST(? AS TEXT) END
 				WHERE client_id = ? AND id = ?`,
 			k.Description, k.Critical, k.TemplateID, k.TemplateID, k.ClientID, k.ID))
@@ -158,29 +161,29 @@ func (s *Store) UpdateKind(ctx context.Context, k notify.Kind) error {
 
 // AssignTemplate implements notify.Store. Without a template it assigns the
 // default.
-func (s *Store) AssignTemplate(ctx context.Context, a notify.Association, templateID string) error {
+func (s *Catalog) AssignTemplate(ctx context.Context, a notify.Association, templateID string) error {
 	templateID = orDefault(templateID)
-	return s.write(ctx, func(tx *db.Tx) error {
+	return s.Write(ctx, func(tx *db.Tx) error {
 		if templateID != notify.DefaultTemplate {
-			_, err := one(tx, scanText, "SELECT id FROM notify_templates WHERE id = ?", templateID)
+			_, err := query.One(tx, query.ScanText, "SELECT id FROM notify_templates WHERE id = ?", templateID)
 			if err != nil {
 				return missing(err, "template", templateID)
 			}
 		}
 		if a.KindID == "" {
-			return found(tx.Exec("UPDATE notify_clients SET template_id = ? WHERE id = ?", templateID, a.ClientID))
+			return query.Found(tx.Exec("UPDATE notify_clients SET template_id = ? WHERE id = ?", templateID, a.ClientID))
 		}
-		return found(tx.Exec("UPDATE notify_kinds SET template_id = ? WHERE client_id = ? AND id = ?", templateID,
+		return query.Found(tx.Exec("UPDATE notify_kinds SET template_id = ? WHERE client_id = ? AND id = ?", templateID,
 			a.ClientID, a.KindID))
 	})
 }
 
 // Schema implements notify.Store.
-func (s *Store) Schema(ctx context.Context, ref notify.KindRef) (json.RawMessage, error) {
-	return view(ctx, s, func(tx *db.Tx) (json.RawMessage, error) {
-		text, err := one(tx, scanText, "SELECT content FROM notify_schemas WHERE client_id = ? AND kind_id = ?",
+func (s *Catalog) Schema(ctx context.Context, ref notify.KindRef) (json.RawMessage, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) (json.RawMessage, error) {
+		text, err := query.One(tx, query.ScanText, "SELECT content FROM notify_schemas WHERE client_id = ? AND kind_id = ?",
 			ref.ClientID, ref.KindID)
-		if isNotFound(err) {
+		if query.IsNotFound(err) {
 			return nil, nil
 		}
 		return json.RawMessage(text), err
@@ -188,12 +191,12 @@ func (s *Store) Schema(ctx context.Context, ref notify.KindRef) (json.RawMessage
 }
 
 // SetSchema implements notify.Store.
-func (s *Store) SetSchema(ctx context.Context, ref notify.KindRef, schema json.RawMessage) error {
-	if err := allStorable(string(schema)); err != nil {
+func (s *Catalog) SetSchema(ctx context.Context, ref notify.KindRef, schema json.RawMessage) error {
+	if err := query.AllStorable(string(schema)); err != nil {
 		return err
 	}
-	return s.define(ctx, ref.ClientID, func(tx *db.Tx) error {
-		if _, err := one(tx, scanText, "SELECT id FROM notify_kinds WHERE client_id = ? AND id = ?", ref.ClientID,
+	return s.Define(ctx, ref.ClientID, func(tx *db.Tx) error {
+		if _, err := query.One(tx, query.ScanText, "SELECT id FROM notify_kinds WHERE client_id = ? AND id = ?", ref.ClientID,
 			ref.KindID); err != nil {
 			return err
 		}
@@ -201,7 +204,7 @@ func (s *Store) SetSchema(ctx context.Context, ref notify.KindRef, schema json.R
 			_, err := tx.Exec("DELETE FROM notify_schemas WHERE client_id = ? AND kind_id = ?", ref.ClientID, ref.KindID)
 			return err
 		}
-		_, err := tx.Exec(insert("notify_schemas", "client_id, kind_id, content")+
+		_, err := tx.Exec(query.Insert("notify_schemas", "client_id, kind_id, content")+
 			" ON CONFLICT (client_id, kind_id) DO UPDATE SET content = excluded.content",
 			ref.ClientID, ref.KindID, string(schema))
 		return err
@@ -210,7 +213,7 @@ func (s *Store) SetSchema(ctx context.Context, ref notify.KindRef, schema json.R
 
 // missing returns ErrConflict for a referenced row that does not exist.
 func missing(err error, what, id string) error {
-	if isNotFound(err) {
+	if query.IsNotFound(err) {
 		return fmt.Errorf("%s %q is missing: %w", what, id, notify.ErrConflict)
 	}
 	return err

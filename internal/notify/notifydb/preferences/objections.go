@@ -1,4 +1,4 @@
-package notifydb
+package preferences
 
 import (
 	"context"
@@ -6,17 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
-	"sync"
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
 )
-
-// hashes makes the hashes in notify_objections. They are keyed, so that nobody who reads the table can try addresses.
-type hashes struct {
-	mu  sync.Mutex
-	key []byte
-}
 
 const (
 	hashOfSubscriber = "unsubscribed"
@@ -24,12 +18,12 @@ const (
 )
 
 // hash returns the function that makes hashes.
-func (s *Store) hash(ctx context.Context) (func(of, text string) string, error) {
+func (s *Choices) hash(ctx context.Context) (func(of, text string) string, error) {
 	h := &s.hashes
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.key == nil {
-		key, err := s.IDKey(ctx)
+		key, err := s.idKey(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -56,9 +50,9 @@ func scanObjection(row db.Scanner) (o objection, err error) {
 
 // objections returns what stays of erased persons, by the given texts. It costs one small query as long as there is
 // none of anybody.
-func (s *Store) objections(ctx context.Context, of string, texts []string) ([]objection, error) {
-	some, err := read(ctx, s, func(tx *db.Tx) ([]string, error) {
-		return db.All(tx, scanText, "SELECT hash FROM notify_objections LIMIT 1")
+func (s *Choices) objections(ctx context.Context, of string, texts []string) ([]objection, error) {
+	some, err := query.Read(ctx, s.db, func(tx *db.Tx) ([]string, error) {
+		return db.All(tx, query.ScanText, "SELECT hash FROM notify_objections LIMIT 1")
 	})
 	if err != nil || len(some) == 0 || len(texts) == 0 {
 		return nil, err
@@ -73,16 +67,16 @@ func (s *Store) objections(ctx context.Context, of string, texts []string) ([]ob
 		plain[h] = t
 		all = append(all, h)
 	}
-	list, err := textList(all)
+	list, err := query.TextList(all)
 	if err != nil {
 		return nil, err
 	}
-	return read(ctx, s, func(tx *db.Tx) ([]objection, error) {
+	return query.Read(ctx, s.db, func(tx *db.Tx) ([]objection, error) {
 		return db.All(tx, func(row db.Scanner) (objection, error) {
 			o, err := scanObjection(row)
 			o.UserID = plain[o.UserID]
 			return o, err
-		}, "SELECT hash, client_id, kind_id, channels FROM notify_objections WHERE "+textsIn(tx.Dialect(), "hash")+
+		}, "SELECT hash, client_id, kind_id, channels FROM notify_objections WHERE "+query.TextsIn(tx.Dialect(), "hash")+
 			" ORDER BY client_id, kind_id", list)
 	})
 }
@@ -94,7 +88,7 @@ func withdraw(tx *db.Tx, hash string, ref notify.KindRef) (int64, error) {
 }
 
 // A user who comes back and is erased again has further objections.
-var newObjection = insert("notify_objections", "hash, client_id, kind_id, source, created, channels") +
+var newObjection = query.Insert("notify_objections", "hash, client_id, kind_id, source, created, channels") +
 	" ON CONFLICT (hash, client_id, kind_id) DO UPDATE SET channels = notify_objections.channels | excluded.channels"
 
 // ownSubscriptions returns the condition on what a person unsubscribed from, as far as it belongs to the client.
@@ -106,16 +100,16 @@ func ownSubscriptions(p notify.Person, subscriber string) (string, []any) {
 		"WHERE client_id = ?))", []any{subscriber, p.ClientID, p.ClientID}
 }
 
-// erasePreferences replaces what the person unsubscribed from by hashes, so that it stays in effect.
-func (s *Store) erasePreferences(ctx context.Context, e *erasure) error {
+// ErasePreferences replaces what the person unsubscribed from by hashes, so that it stays in effect.
+func (s *Choices) ErasePreferences(ctx context.Context, p notify.Person, count Count) error {
 	hash, err := s.hash(ctx)
 	if err != nil {
 		return err
 	}
-	for _, subscriber := range e.Subscribers() {
-		where, args := ownSubscriptions(e.Person, subscriber)
-		err := s.write(ctx, func(tx *db.Tx) error {
-			gone, err := matching(tx, scanObjection, "DELETE FROM notify_unsubscribes WHERE "+where+
+	for _, subscriber := range p.Subscribers() {
+		where, args := ownSubscriptions(p, subscriber)
+		err := query.Write(ctx, s.db, func(tx *db.Tx) error {
+			gone, err := query.Matching(tx, scanObjection, "DELETE FROM notify_unsubscribes WHERE "+where+
 				" RETURNING user_id, client_id, kind_id, channels", args...)
 			if err != nil {
 				return err
@@ -126,7 +120,7 @@ func (s *Store) erasePreferences(ctx context.Context, e *erasure) error {
 					return err
 				}
 			}
-			return e.count(tx, "preferences", len(gone))
+			return count(tx, len(gone))
 		})
 		if err != nil {
 			return err
@@ -135,19 +129,17 @@ func (s *Store) erasePreferences(ctx context.Context, e *erasure) error {
 	return nil
 }
 
-// eraseSuppressions replaces suppressed addresses of the person by hashes, so that they stay suppressed. The list
+// EraseSuppressions replaces suppressed addresses by hashes, so that they stay suppressed. The list
 // belongs to no client.
-func (s *Store) eraseSuppressions(ctx context.Context, e *erasure) error {
-	if !e.All {
-		return nil
-	}
+func (s *Choices) EraseSuppressions(ctx context.Context, addresses []string, count Count) error {
 	hash, err := s.hash(ctx)
 	if err != nil {
 		return err
 	}
-	for _, address := range e.addresses {
-		err := s.write(ctx, func(tx *db.Tx) error {
-			gone, err := matching(tx, scanText, "DELETE FROM notify_suppressions WHERE email = ? RETURNING source", address)
+	for _, address := range addresses {
+		err := query.Write(ctx, s.db, func(tx *db.Tx) error {
+			gone, err := query.Matching(tx, query.ScanText, "DELETE FROM notify_suppressions WHERE email = ? RETURNING source",
+				address)
 			if err != nil {
 				return err
 			}
@@ -157,7 +149,7 @@ func (s *Store) eraseSuppressions(ctx context.Context, e *erasure) error {
 					return err
 				}
 			}
-			return e.count(tx, "suppressions", len(gone))
+			return count(tx, len(gone))
 		})
 		if err != nil {
 			return err
@@ -167,10 +159,38 @@ func (s *Store) eraseSuppressions(ctx context.Context, e *erasure) error {
 }
 
 // keptAddress returns the hash of an address that may be suppressed.
-func (s *Store) keptAddress(ctx context.Context, email string) (string, error) {
+func (s *Choices) keptAddress(ctx context.Context, email string) (string, error) {
 	hash, err := s.hash(ctx)
 	if err != nil {
 		return "", err
 	}
 	return hash(hashOfAddress, strings.ToLower(email)), nil
+}
+
+// ObjectionsOf returns what a person unsubscribed from, also what stayed of earlier erasures.
+func (s *Choices) ObjectionsOf(ctx context.Context, p notify.Person) (all []notify.Objection, err error) {
+	for _, subscriber := range p.Subscribers() {
+		where, args := ownSubscriptions(p, subscriber)
+		found, err := query.Read(ctx, s.db, func(tx *db.Tx) ([]notify.Objection, error) {
+			return query.Matching(tx, func(row db.Scanner) (notify.Objection, error) {
+				o, err := scanObjection(row)
+				return notify.Objection{Subscription: o.Subscription, Unwanted: o.unwanted}, err
+			}, "SELECT user_id, client_id, kind_id, channels FROM notify_unsubscribes WHERE "+where+
+				" ORDER BY client_id, kind_id", args...)
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+		kept, err := s.objections(ctx, hashOfSubscriber, []string{subscriber})
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range kept {
+			if p.All || k.ClientID == p.ClientID {
+				all = append(all, notify.Objection{Subscription: k.Subscription, Unwanted: k.unwanted, Kept: true})
+			}
+		}
+	}
+	return all, nil
 }

@@ -1,4 +1,4 @@
-package notifydb
+package catalog
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
 )
 
 // registered looks up clients, kinds and templates, which every send needs.
@@ -57,9 +58,9 @@ func (r *registered) forget() (after func()) {
 	return func() { change(-1) }
 }
 
-// known is like view with a cache. Missing entries are not cached, because they
+// known is like query.View with a cache. Missing entries are not cached, because they
 // are rare.
-func known[T any](ctx context.Context, s *Store, key notify.KindRef, in *map[notify.KindRef]T, limit int,
+func known[T any](ctx context.Context, s *Catalog, key notify.KindRef, in *map[notify.KindRef]T, limit int,
 	read func(*db.Tx) (T, error)) (T, error) {
 	r := &s.registered
 	r.mu.Lock()
@@ -69,7 +70,7 @@ func known[T any](ctx context.Context, s *Store, key notify.KindRef, in *map[not
 	if ok {
 		return have, nil
 	}
-	found, err := view(ctx, s, read)
+	found, err := query.View(ctx, s.db, read)
 	if err != nil {
 		return found, err
 	}
@@ -95,7 +96,7 @@ type sharedRead struct {
 }
 
 // join joins or starts a shared read, and waits for it. want adds the keys.
-func (s *Store) join(ctx context.Context, want func(*sharedRead)) (*sharedRead, error) {
+func (s *Catalog) join(ctx context.Context, want func(*sharedRead)) (*sharedRead, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -125,7 +126,7 @@ func (s *Store) join(ctx context.Context, want func(*sharedRead)) (*sharedRead, 
 const readTime = 30 * time.Second
 
 // readShared reads until no call is waiting.
-func (s *Store) readShared(ctx context.Context) {
+func (s *Catalog) readShared(ctx context.Context) {
 	r := &s.registered
 	for {
 		r.mu.Lock()
@@ -141,7 +142,7 @@ func (s *Store) readShared(ctx context.Context) {
 	}
 }
 
-func (s *Store) lookup(ctx context.Context, read *sharedRead) error {
+func (s *Catalog) lookup(ctx context.Context, read *sharedRead) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readTime, errors.New("the database took too long to answer; try again"))
 	defer cancel()
 	clients, templates := slices.Collect(maps.Keys(read.clients)), slices.Collect(maps.Keys(read.templates))
@@ -150,13 +151,13 @@ func (s *Store) lookup(ctx context.Context, read *sharedRead) error {
 		kinds, owners = append(kinds, ref.KindID), append(owners, ref.ClientID)
 	}
 	// The maps are replaced and not added to, because this may run again.
-	return meaning(s.db.Read(ctx, func(tx *db.Tx) (err error) {
-		in := func(column string) string { return textsIn(tx.Dialect(), column) }
+	return query.Meaning(s.db.Read(ctx, func(tx *db.Tx) (err error) {
+		in := func(column string) string { return query.TextsIn(tx.Dialect(), column) }
 		if read.clients, err = keyed(tx, scanClient, func(c notify.Client) string { return c.ID },
 			"SELECT id, description, template_id FROM notify_clients WHERE "+in("id"), clients); err != nil {
 			return err
 		}
-		if read.kinds, err = keyed(tx, scanKind, func(k notify.Kind) notify.KindRef {
+		if read.kinds, err = keyed(tx, ScanKind, func(k notify.Kind) notify.KindRef {
 			return notify.KindRef{ClientID: k.ClientID, KindID: k.ID}
 		}, "SELECT "+kindColumns+" FROM notify_kinds WHERE "+in("client_id")+" AND "+in("id"), owners, kinds); err != nil {
 			return err
@@ -175,28 +176,15 @@ func (s *Store) lookup(ctx context.Context, read *sharedRead) error {
 }
 
 // keyed is like listed, and returns the rows by their keys. Without texts it runs nothing.
-func keyed[K comparable, T any](tx *db.Tx, scan func(db.Scanner) (T, error), key func(T) K, query string,
+func keyed[K comparable, T any](tx *db.Tx, scan func(db.Scanner) (T, error), key func(T) K, statement string,
 	lists ...[]string) (map[K]T, error) {
 	found := map[K]T{}
 	if len(lists[0]) == 0 {
 		return found, nil
 	}
-	rows, err := listed(tx, scan, query, lists...)
+	rows, err := query.Listed(tx, scan, statement, lists...)
 	for _, row := range rows {
 		found[key(row)] = row
 	}
 	return found, err
-}
-
-// listed runs a query whose arguments are lists of texts.
-func listed[T any](tx *db.Tx, scan func(db.Scanner) (T, error), query string, lists ...[]string) ([]T, error) {
-	args := make([]any, 0, len(lists))
-	for _, texts := range lists {
-		list, err := textList(texts)
-		if err != nil {
-			return nil, err
-		}
-		args = append(args, list)
-	}
-	return db.All(tx, scan, query, args...)
 }

@@ -1,4 +1,4 @@
-package notifydb
+package preferences
 
 import (
 	"context"
@@ -7,20 +7,22 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/catalog"
+	"ingot/internal/notify/notifydb/query"
 )
 
 // Preferences implements notify.Store. global reports that the user
 // unsubscribed from everything. The kinds are sorted by client and id.
-func (s *Store) Preferences(ctx context.Context, userID string) (global bool, kinds []notify.Preference, err error) {
-	kinds, err = view(ctx, s, func(tx *db.Tx) ([]notify.Preference, error) {
-		own, err := matching(tx, scanNumber,
+func (s *Choices) Preferences(ctx context.Context, userID string) (global bool, kinds []notify.Preference, err error) {
+	kinds, err = query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Preference, error) {
+		own, err := query.Matching(tx, query.ScanNumber,
 			"SELECT COUNT(*) FROM notify_unsubscribes WHERE user_id = ? AND client_id = '' AND kind_id = ''", userID)
 		if err != nil || len(own) == 0 {
 			return nil, err
 		}
 		global = own[0] > 0
 		return db.All(tx, func(row db.Scanner) (p notify.Preference, err error) {
-			p.Kind, err = scanKind(longer{row, []any{&p.SourceDescription, &p.Unwanted}})
+			p.Kind, err = catalog.ScanKind(query.Longer(row, &p.SourceDescription, &p.Unwanted))
 			return p, err
 		}, `SELECT k.client_id, k.id, k.description, k.critical, k.template_id, k.channels, k.workflow, k.digest, c.description,
 				COALESCE(u.channels, 0)
@@ -37,23 +39,15 @@ func (s *Store) Preferences(ctx context.Context, userID string) (global bool, ki
 	return global || kept, kinds, err
 }
 
-// longer is a row with further columns at its end.
-type longer struct {
-	db.Scanner
-	more []any
-}
-
-func (l longer) Scan(dest ...any) error { return l.Scanner.Scan(append(dest, l.more...)...) }
-
 // CampaignPreferences implements notify.Store. They are sorted by client and id.
-func (s *Store) CampaignPreferences(ctx context.Context, userID string, further ...string) ([]notify.Preference,
+func (s *Choices) CampaignPreferences(ctx context.Context, userID string, further ...string) ([]notify.Preference,
 	error) {
-	list, err := textList(further)
+	list, err := query.TextList(further)
 	if err != nil {
 		return nil, err
 	}
-	types, err := read(ctx, s, func(tx *db.Tx) ([]notify.Preference, error) {
-		return matching(tx, func(row db.Scanner) (notify.Preference, error) {
+	types, err := query.Read(ctx, s.db, func(tx *db.Tx) ([]notify.Preference, error) {
+		return query.Matching(tx, func(row db.Scanner) (notify.Preference, error) {
 			p := notify.Preference{CampaignType: true}
 			err := row.Scan(&p.ClientID, &p.ID, &p.Description, &p.Critical, &p.Channels, &p.SourceDescription, &p.Unwanted)
 			return p, err
@@ -62,7 +56,7 @@ func (s *Store) CampaignPreferences(ctx context.Context, userID string, further 
 			JOIN notify_senders s ON s.id = t.sender_id
 			LEFT JOIN notify_unsubscribes u ON u.user_id = ? AND u.client_id = '' AND u.kind_id = t.id
 			WHERE NOT t.critical AND (t.client_id IN (SELECT client_id FROM notify_receipts WHERE user_id = ?) OR `+
-			textsIn(tx.Dialect(), "t.id")+") ORDER BY t.client_id, t.id", userID, userID, list)
+			query.TextsIn(tx.Dialect(), "t.id")+") ORDER BY t.client_id, t.id", userID, userID, list)
 	})
 	if err != nil {
 		return nil, err
@@ -72,7 +66,7 @@ func (s *Store) CampaignPreferences(ctx context.Context, userID string, further 
 }
 
 // addKept adds what stays of an erased user's choices, and reports whether they unsubscribed from everything.
-func (s *Store) addKept(ctx context.Context, userID string, to []notify.Preference) (global bool, err error) {
+func (s *Choices) addKept(ctx context.Context, userID string, to []notify.Preference) (global bool, err error) {
 	kept, err := s.objections(ctx, hashOfSubscriber, []string{userID})
 	for _, k := range kept {
 		global = global || k.KindRef == notify.KindRef{}
@@ -86,7 +80,7 @@ func (s *Store) addKept(ctx context.Context, userID string, to []notify.Preferen
 }
 
 // ChangePreferences implements notify.Store.
-func (s *Store) ChangePreferences(ctx context.Context, userID string, c notify.PreferenceChange) error {
+func (s *Choices) ChangePreferences(ctx context.Context, userID string, c notify.PreferenceChange) error {
 	hash, err := s.hash(ctx)
 	if err != nil {
 		return err
@@ -100,7 +94,7 @@ func (s *Store) ChangePreferences(ctx context.Context, userID string, c notify.P
 			return notify.UnwantedAll
 		}
 	}
-	return s.write(ctx, func(tx *db.Tx) error {
+	return query.Write(ctx, s.db, func(tx *db.Tx) error {
 		if c.Global != nil {
 			if err := choose(tx, userID, kept, notify.KindRef{}, wholly(!*c.Global)); err != nil {
 				return err
@@ -123,7 +117,7 @@ func (s *Store) ChangePreferences(ctx context.Context, userID string, c notify.P
 
 // choose changes what a user does not want. kept is the hash under which earlier choices of theirs may have stayed.
 func choose(tx *db.Tx, userID, kept string, ref notify.KindRef, change func(notify.Unwanted) notify.Unwanted) error {
-	stored, err := db.All(tx, scanNumber, `SELECT channels FROM notify_unsubscribes WHERE user_id = ? AND client_id = ? AND
+	stored, err := db.All(tx, query.ScanNumber, `SELECT channels FROM notify_unsubscribes WHERE user_id = ? AND client_id = ? AND
 			kind_id = ?
 		UNION ALL SELECT channels FROM notify_objections WHERE hash = ? AND client_id = ? AND kind_id = ?`,
 		userID, ref.ClientID, ref.KindID, kept, ref.ClientID, ref.KindID)
@@ -146,27 +140,27 @@ func choose(tx *db.Tx, userID, kept string, ref notify.KindRef, change func(noti
 			ref.ClientID, ref.KindID)
 		return err
 	}
-	_, err = tx.Exec(insert("notify_unsubscribes", "user_id, client_id, kind_id, channels")+
+	_, err = tx.Exec(query.Insert("notify_unsubscribes", "user_id, client_id, kind_id, channels")+
 		" ON CONFLICT (user_id, client_id, kind_id) DO UPDATE SET channels = excluded.channels",
 		userID, ref.ClientID, ref.KindID, int64(after))
 	return err
 }
 
 // Unsubscribed implements notify.Store.
-func (s *Store) Unsubscribed(ctx context.Context, of []notify.Subscription) (map[notify.Subscription]notify.Unwanted,
+func (s *Choices) Unsubscribed(ctx context.Context, of []notify.Subscription) (map[notify.Subscription]notify.Unwanted,
 	error) {
 	users := make([]string, len(of))
 	for i, o := range of {
 		users[i] = o.UserID
 	}
-	list, err := textList(users)
+	list, err := query.TextList(users)
 	if err != nil {
 		return nil, err
 	}
 	// A user's rows are few and next to each other, so all of them are read.
-	rows, err := read(ctx, s, func(tx *db.Tx) ([]objection, error) {
+	rows, err := query.Read(ctx, s.db, func(tx *db.Tx) ([]objection, error) {
 		return db.All(tx, scanObjection, "SELECT user_id, client_id, kind_id, channels FROM notify_unsubscribes WHERE "+
-			textsIn(tx.Dialect(), "user_id"), list)
+			query.TextsIn(tx.Dialect(), "user_id"), list)
 	})
 	if err != nil {
 		return nil, err
@@ -189,15 +183,15 @@ func (s *Store) Unsubscribed(ctx context.Context, of []notify.Subscription) (map
 }
 
 // Suppressed implements notify.Store.
-func (s *Store) Suppressed(ctx context.Context, emails []string) (map[string]bool, error) {
+func (s *Choices) Suppressed(ctx context.Context, emails []string) (map[string]bool, error) {
 	lowered := make([]string, len(emails))
 	for i, e := range emails {
 		lowered[i] = e
-		if storable(e) { // ToLower would repair invalid UTF-8
+		if query.Storable(e) { // ToLower would repair invalid UTF-8
 			lowered[i] = strings.ToLower(e)
 		}
 	}
-	list, err := textList(lowered)
+	list, err := query.TextList(lowered)
 	if err != nil {
 		return nil, err
 	}
@@ -205,8 +199,9 @@ func (s *Store) Suppressed(ctx context.Context, emails []string) (map[string]boo
 	if err != nil {
 		return nil, err
 	}
-	return read(ctx, s, func(tx *db.Tx) (map[string]bool, error) {
-		hits, err := db.All(tx, scanText, "SELECT email FROM notify_suppressions WHERE "+textsIn(tx.Dialect(), "email"), list)
+	return query.Read(ctx, s.db, func(tx *db.Tx) (map[string]bool, error) {
+		hits, err := db.All(tx, query.ScanText, "SELECT email FROM notify_suppressions WHERE "+
+			query.TextsIn(tx.Dialect(), "email"), list)
 		if err != nil {
 			return nil, err
 		}
@@ -230,14 +225,14 @@ func (s *Store) Suppressed(ctx context.Context, emails []string) (map[string]boo
 const suppressionColumns = "email, reason, source, created"
 
 func scanSuppression(row db.Scanner) (p notify.Suppression, err error) {
-	err = row.Scan(&p.Email, &p.Reason, &p.Source, moment{&p.Created})
+	err = row.Scan(&p.Email, &p.Reason, &p.Source, query.Moment(&p.Created))
 	return p, err
 }
 
 // Suppress implements notify.Store. The newest reason stays.
-func (s *Store) Suppress(ctx context.Context, all ...notify.Suppression) error {
+func (s *Choices) Suppress(ctx context.Context, all ...notify.Suppression) error {
 	for _, p := range all {
-		if err := allStorable(p.Email); err != nil {
+		if err := query.AllStorable(p.Email); err != nil {
 			return err
 		}
 	}
@@ -246,9 +241,9 @@ func (s *Store) Suppress(ctx context.Context, all ...notify.Suppression) error {
 	slices.SortStableFunc(all, func(a, b notify.Suppression) int {
 		return strings.Compare(strings.ToLower(a.Email), strings.ToLower(b.Email))
 	})
-	return s.write(ctx, func(tx *db.Tx) error {
+	return query.Write(ctx, s.db, func(tx *db.Tx) error {
 		for _, p := range all {
-			_, err := tx.Exec(insert("notify_suppressions", suppressionColumns)+` ON CONFLICT (email) DO UPDATE SET
+			_, err := tx.Exec(query.Insert("notify_suppressions", suppressionColumns)+` ON CONFLICT (email) DO UPDATE SET
 					reason = excluded.reason, source = excluded.source, created = excluded.created`,
 				strings.ToLower(p.Email), p.Reason, p.Source, db.Nanos(p.Created))
 			if err != nil {
@@ -260,8 +255,8 @@ func (s *Store) Suppress(ctx context.Context, all ...notify.Suppression) error {
 }
 
 // Suppressions implements notify.Store.
-func (s *Store) Suppressions(ctx context.Context, after string, limit int) ([]notify.Suppression, error) {
-	return view(ctx, s, func(tx *db.Tx) ([]notify.Suppression, error) {
+func (s *Choices) Suppressions(ctx context.Context, after string, limit int) ([]notify.Suppression, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Suppression, error) {
 		return db.All(tx, scanSuppression, "SELECT "+suppressionColumns+" FROM notify_suppressions WHERE "+
 			"email > ? ORDER BY email LIMIT ?",
 			strings.ToLower(after), limit)
@@ -270,17 +265,29 @@ func (s *Store) Suppressions(ctx context.Context, after string, limit int) ([]no
 
 // Unsuppress implements notify.Store. It returns ErrNotFound if the address is
 // not suppressed.
-func (s *Store) Unsuppress(ctx context.Context, email string) error {
+func (s *Choices) Unsuppress(ctx context.Context, email string) error {
 	kept, err := s.keptAddress(ctx, email)
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, func(tx *db.Tx) error {
+	return query.Write(ctx, s.db, func(tx *db.Tx) error {
 		n, err := tx.Exec("DELETE FROM notify_suppressions WHERE email = ?", strings.ToLower(email))
 		if err != nil {
-			return found(n, err)
+			return query.Found(n, err)
 		}
 		hashed, err := withdraw(tx, kept, notify.KindRef{})
-		return changed(n+hashed, err)
+		return query.Changed(n+hashed, err)
+	})
+}
+
+// SuppressionsOf returns which of the addresses, in lower case, are suppressed.
+func (s *Choices) SuppressionsOf(ctx context.Context, addresses []string) ([]notify.Suppression, error) {
+	list, err := query.TextList(addresses)
+	if err != nil {
+		return nil, err
+	}
+	return query.Read(ctx, s.db, func(tx *db.Tx) ([]notify.Suppression, error) {
+		return db.All(tx, scanSuppression, "SELECT "+suppressionColumns+" FROM notify_suppressions WHERE "+
+			query.TextsIn(tx.Dialect(), "email")+" ORDER BY email", list)
 	})
 }

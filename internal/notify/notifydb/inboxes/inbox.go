@@ -1,4 +1,4 @@
-package notifydb
+package inboxes
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/usage"
 )
 
 const (
@@ -19,18 +21,22 @@ const (
 	notificationBytes    = "octet_length(title) + octet_length(content)"
 )
 
+// purgeBatch limits the rows of a transaction.
+const purgeBatch = 1000
+
 var (
-	newNotifications = newInsertion("notify_inbox", "number, client_id, user_id, kind_id, position, change, created, "+
-		"title, content", " ON CONFLICT (number) DO NOTHING")
+	newNotifications = query.NewInsertion("notify_inbox",
+		"number, client_id, user_id, kind_id, position, change, created, "+
+			"title, content", " ON CONFLICT (number) DO NOTHING")
 	// moreInboxes counts changes and notifications of inboxes.
-	moreInboxes = newInsertion("notify_inboxes", "client_id, user_id, change, reset, total, changed",
+	moreInboxes = query.NewInsertion("notify_inboxes", "client_id, user_id, change, reset, total, changed",
 		` ON CONFLICT (client_id, user_id) DO UPDATE SET change = notify_inboxes.change + excluded.change,
 			total = notify_inboxes.total + excluded.total, changed = excluded.changed`)
 )
 
 func scanNotification(row db.Scanner) (n notify.Notification, err error) {
-	err = row.Scan(&n.Number, &n.ClientID, &n.UserID, &n.KindID, &n.Position, &n.Change, moment{&n.Created}, &n.Title,
-		&n.Text, moment{&n.Read}, moment{&n.Archived})
+	err = row.Scan(&n.Number, &n.ClientID, &n.UserID, &n.KindID, &n.Position, &n.Change, query.Moment(&n.Created),
+		&n.Title, &n.Text, query.Moment(&n.Read), query.Moment(&n.Archived))
 	return n, err
 }
 
@@ -39,11 +45,11 @@ func notificationSize(n *notify.Notification) int64 {
 }
 
 // AddNotifications implements notify.Store.
-func (s *Store) AddNotifications(ctx context.Context, clientID string, all []notify.Notification) error {
+func (s *Inboxes) AddNotifications(ctx context.Context, clientID string, all []notify.Notification) error {
 	numbers := make([]int64, 0, len(all))
 	for i := range all {
 		n := &all[i]
-		if err := allStorable(clientID, n.UserID, n.KindID, n.Title, n.Text); err != nil {
+		if err := query.AllStorable(clientID, n.UserID, n.KindID, n.Title, n.Text); err != nil {
 			return err
 		}
 		numbers = append(numbers, n.Number)
@@ -51,9 +57,9 @@ func (s *Store) AddNotifications(ctx context.Context, clientID string, all []not
 	if len(all) == 0 {
 		return nil
 	}
-	there, err := read(ctx, s, func(tx *db.Tx) ([]int64, error) {
-		return db.All(tx, scanNumber, "SELECT number FROM notify_inbox WHERE "+numbersIn(tx.Dialect(), "number"),
-			numberList(tx.Dialect(), numbers))
+	there, err := query.Read(ctx, s.db, func(tx *db.Tx) ([]int64, error) {
+		return db.All(tx, query.ScanNumber, "SELECT number FROM notify_inbox WHERE "+query.NumbersIn(tx.Dialect(), "number"),
+			query.NumberList(tx.Dialect(), numbers))
 	})
 	if err != nil {
 		return err
@@ -71,8 +77,8 @@ func (s *Store) AddNotifications(ctx context.Context, clientID string, all []not
 	// All processes change inboxes in the same order, to avoid deadlocks.
 	slices.SortStableFunc(fresh, func(a, b notify.Notification) int { return strings.Compare(a.UserID, b.UserID) })
 	var full []string
-	err = s.storing(ctx, clientID, size, func() (bool, error) {
-		err := s.lock(ctx, func(tx *db.Tx) (err error) {
+	err = s.usage.Storing(ctx, clientID, size, func() (bool, error) {
+		err := query.Lock(ctx, s.db, func(tx *db.Tx) (err error) {
 			full, err = addNotifications(tx, clientID, fresh, db.Nanos(s.now()))
 			return err
 		})
@@ -102,10 +108,10 @@ func addNotifications(tx *db.Tx, clientID string, fresh []notify.Notification, n
 	for _, user := range users {
 		inboxes = append(inboxes, clientID, user, counts[user], 0, counts[user], now)
 	}
-	if err := moreInboxes.all(tx, inboxes); err != nil {
+	if err := moreInboxes.All(tx, inboxes); err != nil {
 		return nil, err
 	}
-	list, err := textList(users)
+	list, err := query.TextList(users)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +124,7 @@ func addNotifications(tx *db.Tx, clientID string, fresh []notify.Notification, n
 			full = append(full, user)
 		}
 		return user, err
-	}, "SELECT user_id, change, total FROM notify_inboxes WHERE client_id = ? AND "+textsIn(tx.Dialect(), "user_id"),
+	}, "SELECT user_id, change, total FROM notify_inboxes WHERE client_id = ? AND "+query.TextsIn(tx.Dialect(), "user_id"),
 		clientID, list)
 	if err != nil {
 		return nil, err
@@ -130,32 +136,32 @@ func addNotifications(tx *db.Tx, clientID string, fresh []notify.Notification, n
 		next[n.UserID]++
 		rows = append(rows, n.Number, clientID, n.UserID, n.KindID, at, at, now, n.Title, n.Text)
 	}
-	return full, newNotifications.all(tx, rows)
+	return full, newNotifications.All(tx, rows)
 }
 
 // nextChange counts a change of an inbox, which locks it, and returns its number. With reset it is one that changes
 // more than a notification.
 func nextChange(tx *db.Tx, of notify.Owner, now int64, reset bool, removed int) (change int64, err error) {
-	query := "UPDATE notify_inboxes SET change = change + 1, changed = ?, total = total - ?"
+	statement := "UPDATE notify_inboxes SET change = change + 1, changed = ?, total = total - ?"
 	if reset {
-		query += ", reset = change + 1"
+		statement += ", reset = change + 1"
 	}
-	return one(tx, scanNumber, query+" WHERE client_id = ? AND user_id = ? RETURNING change", now, removed, of.ClientID,
-		of.UserID)
+	return query.One(tx, query.ScanNumber, statement+" WHERE client_id = ? AND user_id = ? RETURNING change", now, removed,
+		of.ClientID, of.UserID)
 }
 
 // prune deletes the notifications of a user that are too many.
-func (s *Store) prune(ctx context.Context, of notify.Owner) error {
-	return s.freeing(ctx, func(tx *db.Tx) ([]freed, error) {
+func (s *Inboxes) prune(ctx context.Context, of notify.Owner) error {
+	return s.usage.Freeing(ctx, func(tx *db.Tx) ([]usage.Freed, error) {
 		if _, err := nextChange(tx, of, db.Nanos(s.now()), true, 0); err != nil {
 			return nil, err
 		}
-		total, err := one(tx, scanNumber, "SELECT COUNT(*) FROM notify_inbox WHERE client_id = ? AND user_id = ?",
+		total, err := query.One(tx, query.ScanNumber, "SELECT COUNT(*) FROM notify_inbox WHERE client_id = ? AND user_id = ?",
 			of.ClientID, of.UserID)
 		if err != nil {
 			return nil, err
 		}
-		gone, err := db.All(tx, scanFreed, `DELETE FROM notify_inbox WHERE number IN
+		gone, err := db.All(tx, usage.ScanFreed, `DELETE FROM notify_inbox WHERE number IN
 			(SELECT number FROM notify_inbox WHERE client_id = ? AND user_id = ? ORDER BY
 			CASE WHEN archived_at > 0 THEN 0 WHEN read_at > 0 THEN 1 ELSE 2 END, position LIMIT ?)
 			RETURNING client_id, `+notificationBytes+" + ?", of.ClientID, of.UserID, max(0, total-notify.InboxKept),
@@ -170,7 +176,7 @@ func (s *Store) prune(ctx context.Context, of notify.Owner) error {
 }
 
 // Notifications implements notify.Store.
-func (s *Store) Notifications(ctx context.Context, q notify.InboxQuery) ([]notify.Notification, error) {
+func (s *Inboxes) Notifications(ctx context.Context, q notify.InboxQuery) ([]notify.Notification, error) {
 	where, args := "client_id = ? AND user_id = ?", []any{q.ClientID, q.UserID}
 	if q.Before > 0 {
 		where, args = where+" AND position < ?", append(args, q.Before)
@@ -183,28 +189,29 @@ func (s *Store) Notifications(ctx context.Context, q notify.InboxQuery) ([]notif
 	if q.Unread {
 		where += " AND read_at = 0"
 	}
-	return view(ctx, s, func(tx *db.Tx) ([]notify.Notification, error) {
-		return matching(tx, scanNotification, "SELECT "+notificationColumns+" FROM notify_inbox WHERE "+where+
+	return query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Notification, error) {
+		return query.Matching(tx, scanNotification, "SELECT "+notificationColumns+" FROM notify_inbox WHERE "+where+
 			" ORDER BY position DESC LIMIT ?", append(args, q.Limit)...)
 	})
 }
 
 // Inbox implements notify.Store.
-func (s *Store) Inbox(ctx context.Context, of notify.Owner, after int64, limit int) (state notify.InboxState,
+func (s *Inboxes) Inbox(ctx context.Context, of notify.Owner, after int64, limit int) (state notify.InboxState,
 	changed []notify.Notification, err error) {
-	changed, err = view(ctx, s, func(tx *db.Tx) ([]notify.Notification, error) {
-		state, err = one(tx, func(row db.Scanner) (st notify.InboxState, err error) {
+	changed, err = query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Notification, error) {
+		state, err = query.One(tx, func(row db.Scanner) (st notify.InboxState, err error) {
 			err = row.Scan(&st.Change, &st.Reset)
 			return st, err
 		}, "SELECT change, reset FROM notify_inboxes WHERE client_id = ? AND user_id = ?", of.ClientID, of.UserID)
-		if isNotFound(err) {
+		if query.IsNotFound(err) {
 			return nil, nil // an empty one
 		}
 		if err != nil {
 			return nil, err
 		}
-		unread, err := one(tx, scanNumber, "SELECT COUNT(*) FROM notify_inbox WHERE client_id = ? AND user_id = ? AND "+
-			"read_at = 0 AND archived_at = 0", of.ClientID, of.UserID)
+		unread, err := query.One(tx, query.ScanNumber,
+			"SELECT COUNT(*) FROM notify_inbox WHERE client_id = ? AND user_id = ? AND "+
+				"read_at = 0 AND archived_at = 0", of.ClientID, of.UserID)
 		state.Unread = int(unread)
 		if err != nil || limit <= 0 || state.Change <= after {
 			return nil, err
@@ -216,13 +223,13 @@ func (s *Store) Inbox(ctx context.Context, of notify.Owner, after int64, limit i
 }
 
 // ChangeNotification implements notify.Store. A change that changes nothing is not counted.
-func (s *Store) ChangeNotification(ctx context.Context, of notify.Owner, number int64,
+func (s *Inboxes) ChangeNotification(ctx context.Context, of notify.Owner, number int64,
 	c notify.NotificationChange) (n notify.Notification, err error) {
 	now := s.now()
-	err = s.lock(ctx, func(tx *db.Tx) error {
+	err = query.Lock(ctx, s.db, func(tx *db.Tx) error {
 		// The inbox is locked before its notifications, as everywhere.
-		if _, err := one(tx, scanNumber, "SELECT change FROM notify_inboxes WHERE client_id = ? AND user_id = ?"+
-			forUpdate(tx.Dialect()), of.ClientID, of.UserID); err != nil {
+		if _, err := query.One(tx, query.ScanNumber, "SELECT change FROM notify_inboxes WHERE client_id = ? AND user_id = ?"+
+			query.ForUpdate(tx.Dialect()), of.ClientID, of.UserID); err != nil {
 			return err
 		}
 		n, err = findNotification(tx, of, number)
@@ -246,20 +253,20 @@ func (s *Store) ChangeNotification(ctx context.Context, of notify.Owner, number 
 		if n.Change, err = nextChange(tx, of, db.Nanos(now), false, 0); err != nil {
 			return err
 		}
-		return found(tx.Exec("UPDATE notify_inbox SET read_at = ?, archived_at = ?, change = ? WHERE number = ?",
+		return query.Found(tx.Exec("UPDATE notify_inbox SET read_at = ?, archived_at = ?, change = ? WHERE number = ?",
 			db.Nanos(n.Read), db.Nanos(n.Archived), n.Change, number))
 	})
 	return n, err
 }
 
 func findNotification(tx *db.Tx, of notify.Owner, number int64) (notify.Notification, error) {
-	return one(tx, scanNotification, "SELECT "+notificationColumns+
+	return query.One(tx, scanNotification, "SELECT "+notificationColumns+
 		" FROM notify_inbox WHERE number = ? AND client_id = ? AND user_id = ?", number, of.ClientID, of.UserID)
 }
 
 // DeleteNotification implements notify.Store.
-func (s *Store) DeleteNotification(ctx context.Context, of notify.Owner, number int64) error {
-	return s.freeing(ctx, func(tx *db.Tx) ([]freed, error) {
+func (s *Inboxes) DeleteNotification(ctx context.Context, of notify.Owner, number int64) error {
+	return s.usage.Freeing(ctx, func(tx *db.Tx) ([]usage.Freed, error) {
 		n, err := findNotification(tx, of, number)
 		if err != nil {
 			return nil, err
@@ -267,19 +274,19 @@ func (s *Store) DeleteNotification(ctx context.Context, of notify.Owner, number 
 		if _, err := nextChange(tx, of, db.Nanos(s.now()), true, 1); err != nil {
 			return nil, err
 		}
-		if err := found(tx.Exec("DELETE FROM notify_inbox WHERE number = ?", number)); err != nil {
+		if err := query.Found(tx.Exec("DELETE FROM notify_inbox WHERE number = ?", number)); err != nil {
 			return nil, err
 		}
-		return []freed{{of.ClientID, notificationSize(&n)}}, nil
+		return []usage.Freed{{Client: of.ClientID, Bytes: notificationSize(&n)}}, nil
 	})
 }
 
 // ReadAll implements notify.Store.
-func (s *Store) ReadAll(ctx context.Context, of notify.Owner) (read int, err error) {
+func (s *Inboxes) ReadAll(ctx context.Context, of notify.Owner) (read int, err error) {
 	now := db.Nanos(s.now())
-	err = s.lock(ctx, func(tx *db.Tx) error {
+	err = query.Lock(ctx, s.db, func(tx *db.Tx) error {
 		change, err := nextChange(tx, of, now, true, 0)
-		if isNotFound(err) {
+		if query.IsNotFound(err) {
 			return nil // an empty one
 		}
 		if err != nil {
@@ -294,8 +301,8 @@ func (s *Store) ReadAll(ctx context.Context, of notify.Owner) (read int, err err
 }
 
 // ChangedInboxes implements notify.Store.
-func (s *Store) ChangedInboxes(ctx context.Context, since time.Time, limit int) ([]notify.Owner, bool, error) {
-	changed, err := read(ctx, s, func(tx *db.Tx) ([]notify.Owner, error) {
+func (s *Inboxes) ChangedInboxes(ctx context.Context, since time.Time, limit int) ([]notify.Owner, bool, error) {
+	changed, err := query.Read(ctx, s.db, func(tx *db.Tx) ([]notify.Owner, error) {
 		return db.All(tx, scanOwner, "SELECT client_id, user_id FROM notify_inboxes WHERE changed >= ? ORDER BY "+
 			"changed LIMIT ?", db.Nanos(since), limit+1)
 	})
@@ -310,11 +317,11 @@ func scanOwner(row db.Scanner) (o notify.Owner, err error) {
 	return o, err
 }
 
-// purgeInboxes deletes notifications that are old, and inboxes that have been empty for as long.
-func (s *Store) purgeInboxes(ctx context.Context) error {
+// PurgeInboxes deletes notifications that are old, and inboxes that have been empty for as long.
+func (s *Inboxes) PurgeInboxes(ctx context.Context) error {
 	before := db.Nanos(s.now().Add(-notify.InboxAge))
 	for {
-		old, err := read(ctx, s, func(tx *db.Tx) ([]notify.Owner, error) {
+		old, err := query.Read(ctx, s.db, func(tx *db.Tx) ([]notify.Owner, error) {
 			return db.All(tx, scanOwner, "SELECT client_id, user_id FROM notify_inbox WHERE created < ? ORDER BY "+
 				"created LIMIT ?", before, purgeBatch)
 		})
@@ -334,13 +341,14 @@ func (s *Store) purgeInboxes(ctx context.Context) error {
 	}
 }
 
-func (s *Store) purgeInbox(ctx context.Context, of notify.Owner, before int64) error {
-	return s.freeing(ctx, func(tx *db.Tx) ([]freed, error) {
+func (s *Inboxes) purgeInbox(ctx context.Context, of notify.Owner, before int64) error {
+	return s.usage.Freeing(ctx, func(tx *db.Tx) ([]usage.Freed, error) {
 		if _, err := nextChange(tx, of, db.Nanos(s.now()), true, 0); err != nil {
 			return nil, err
 		}
-		gone, err := db.All(tx, scanFreed, "DELETE FROM notify_inbox WHERE client_id = ? AND user_id = ? AND created < ? "+
-			"RETURNING client_id, "+notificationBytes+" + ?", of.ClientID, of.UserID, before, notificationOverhead)
+		gone, err := db.All(tx, usage.ScanFreed,
+			"DELETE FROM notify_inbox WHERE client_id = ? AND user_id = ? AND created < ? "+
+				"RETURNING client_id, "+notificationBytes+" + ?", of.ClientID, of.UserID, before, notificationOverhead)
 		if err != nil {
 			return nil, err
 		}
@@ -350,12 +358,12 @@ func (s *Store) purgeInbox(ctx context.Context, of notify.Owner, before int64) e
 	})
 }
 
-// forgetInboxes deletes inboxes that have been empty for long. Streams that know a later change start again.
-func (s *Store) forgetInboxes(ctx context.Context) error {
+// ForgetInboxes deletes inboxes that have been empty for long. Streams that know a later change start again.
+func (s *Inboxes) ForgetInboxes(ctx context.Context) error {
 	before := db.Nanos(s.now().Add(-notify.InboxAge))
 	for {
 		var n int64
-		err := s.lock(ctx, func(tx *db.Tx) (err error) {
+		err := query.Lock(ctx, s.db, func(tx *db.Tx) (err error) {
 			n, err = tx.Exec(`DELETE FROM notify_inboxes WHERE total = 0 AND changed < ? AND (client_id, user_id) IN
 				(SELECT client_id, user_id FROM notify_inboxes WHERE changed < ? AND total = 0 ORDER BY changed LIMIT ?)`,
 				before, before, purgeBatch)
@@ -367,40 +375,47 @@ func (s *Store) forgetInboxes(ctx context.Context) error {
 	}
 }
 
-// Origins implements notify.Store.
-func (s *Store) Origins(ctx context.Context, clientID string) ([]string, error) {
-	return read(ctx, s, func(tx *db.Tx) ([]string, error) {
-		return matching(tx, scanText, "SELECT origin FROM notify_origins WHERE client_id = ? ORDER BY origin", clientID)
+// EraseInbox deletes what a user has in an inbox, if there is one. count records how much, in the same transaction.
+func (s *Inboxes) EraseInbox(ctx context.Context, of notify.Owner, count func(tx *db.Tx, n int) error) error {
+	return s.usage.Freeing(ctx, func(tx *db.Tx) ([]usage.Freed, error) {
+		_, err := nextChange(tx, of, db.Nanos(s.now()), true, 0)
+		if query.IsNotFound(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		gone, err := db.All(tx, usage.ScanFreed, "DELETE FROM notify_inbox WHERE client_id = ? AND user_id = ? "+
+			"RETURNING client_id, "+notificationBytes+" + ?", of.ClientID, of.UserID, notificationOverhead)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := tx.Exec("DELETE FROM notify_inboxes WHERE client_id = ? AND user_id = ?", of.ClientID,
+			of.UserID); err != nil {
+			return nil, err
+		}
+		return gone, count(tx, len(gone))
 	})
 }
 
-// SetOrigins implements notify.Store.
-func (s *Store) SetOrigins(ctx context.Context, clientID string, origins []string) error {
-	if err := allStorable(append(slices.Clone(origins), clientID)...); err != nil {
-		return err
+// InboxesOf returns the inboxes that the user may have.
+func (s *Inboxes) InboxesOf(ctx context.Context, p notify.Person) ([]notify.Owner, error) {
+	if !p.All {
+		return []notify.Owner{{ClientID: p.ClientID, UserID: p.UserID}}, nil
 	}
-	return s.define(ctx, clientID, func(tx *db.Tx) error {
-		if _, err := tx.Exec("DELETE FROM notify_origins WHERE client_id = ?", clientID); err != nil {
-			return err
-		}
-		for _, origin := range origins {
-			if _, err := tx.Exec(insert("notify_origins", "client_id, origin")+" ON CONFLICT (client_id, origin) DO NOTHING",
-				clientID, origin); err != nil {
-				return err
-			}
-		}
-		return nil
+	return query.Read(ctx, s.db, func(tx *db.Tx) ([]notify.Owner, error) {
+		return query.Matching(tx, scanOwner,
+			"SELECT client_id, user_id FROM notify_inboxes WHERE user_id = ? AND client_id IN "+
+				"(SELECT client_id FROM notify_receipts WHERE user_id = ? UNION SELECT id FROM notify_clients) ORDER BY client_id",
+			p.UserID, p.UserID)
 	})
 }
 
-// SetChannels implements notify.Store.
-func (s *Store) SetChannels(ctx context.Context, ref notify.KindRef, c notify.Channels) error {
-	return s.write(ctx, func(tx *db.Tx) error {
-		if ref.ClientID == "" {
-			return found(tx.Exec("UPDATE notify_campaign_types SET channels = ? WHERE id = ?", int(c), ref.KindID))
-		}
-		return found(tx.Exec("UPDATE notify_kinds SET channels = ? WHERE client_id = ? AND id = ?", int(c), ref.ClientID,
-			ref.KindID))
+// AllNotifications returns what a user has in an inbox.
+func (s *Inboxes) AllNotifications(ctx context.Context, of notify.Owner) ([]notify.Notification, error) {
+	return query.Read(ctx, s.db, func(tx *db.Tx) ([]notify.Notification, error) {
+		return query.Matching(tx, scanNotification, "SELECT "+notificationColumns+
+			" FROM notify_inbox WHERE client_id = ? AND user_id = ? ORDER BY position DESC", of.ClientID, of.UserID)
 	})
 }
 
@@ -408,8 +423,8 @@ func (s *Store) SetChannels(ctx context.Context, ref notify.KindRef, c notify.Ch
 const inboxChannel = "ingot_inbox"
 
 // TellInboxes tells the other servers which inboxes changed.
-func (s *Store) TellInboxes(ctx context.Context, payload string) error {
-	if !s.Shared() {
+func (s *Inboxes) TellInboxes(ctx context.Context, payload string) error {
+	if !s.db.Shared() {
 		return nil
 	}
 	return s.db.Notify(ctx, inboxChannel, payload)
@@ -417,7 +432,7 @@ func (s *Store) TellInboxes(ctx context.Context, payload string) error {
 
 // HearInboxes passes on what servers tell, also this one, until ctx is done or the connection ends. connected is
 // called when it has begun.
-func (s *Store) HearInboxes(ctx context.Context, connected func(), received func(payload string)) error {
+func (s *Inboxes) HearInboxes(ctx context.Context, connected func(), received func(payload string)) error {
 	l, err := s.db.Listen(ctx, "", inboxChannel)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package notifydb
+package catalog
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
 )
 
 const partialColumns = "owner, name, text, html, variants, uses, created, updated"
@@ -23,7 +24,8 @@ func usesText(names []string) string {
 
 func scanPartial(row db.Scanner) (p notify.Partial, err error) {
 	var variants, uses string
-	err = row.Scan(&p.Owner, &p.Name, &p.Text, &p.HTML, &variants, &uses, moment{&p.Created}, moment{&p.Updated})
+	err = row.Scan(&p.Owner, &p.Name, &p.Text, &p.HTML, &variants, &uses, query.Moment(&p.Created),
+		query.Moment(&p.Updated))
 	if err == nil && variants != "" {
 		err = json.Unmarshal([]byte(variants), &p.Variants)
 	}
@@ -31,27 +33,29 @@ func scanPartial(row db.Scanner) (p notify.Partial, err error) {
 }
 
 // Partials implements notify.Store.
-func (s *Store) Partials(ctx context.Context, owner string) ([]notify.Partial, error) {
-	return view(ctx, s, func(tx *db.Tx) ([]notify.Partial, error) {
-		return matching(tx, scanPartial, "SELECT "+partialColumns+
+func (s *Catalog) Partials(ctx context.Context, owner string) ([]notify.Partial, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Partial, error) {
+		return query.Matching(tx, scanPartial, "SELECT "+partialColumns+
 			" FROM notify_partials WHERE owner = ? ORDER BY name", owner)
 	})
 }
 
 // Partial implements notify.Store.
-func (s *Store) Partial(ctx context.Context, owner, name string) (notify.Partial, error) {
-	return view(ctx, s, func(tx *db.Tx) (notify.Partial, error) {
-		return one(tx, scanPartial, "SELECT "+partialColumns+
+func (s *Catalog) Partial(ctx context.Context, owner, name string) (notify.Partial, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) (notify.Partial, error) {
+		return query.One(tx, scanPartial, "SELECT "+partialColumns+
 			" FROM notify_partials WHERE owner = ? AND name = ?", owner, name)
 	})
 }
 
 // PartialsFor implements notify.Store.
-func (s *Store) PartialsFor(ctx context.Context, client string, names []string) (map[string]notify.Partial, error) {
+func (s *Catalog) PartialsFor(ctx context.Context, client string, names []string) (map[string]notify.Partial, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	return view(ctx, s, func(tx *db.Tx) (map[string]notify.Partial, error) { return partialsFor(tx, client, names) })
+	return query.View(ctx, s.db, func(tx *db.Tx) (map[string]notify.Partial, error) {
+		return partialsFor(tx, client, names)
+	})
 }
 
 // partialsFor reads partials by name, and those that they use: the client's, or else the shared one.
@@ -63,8 +67,9 @@ func partialsFor(tx *db.Tx, client string, names []string) (map[string]notify.Pa
 			break
 		}
 		// Shared ones come first, and are replaced.
-		level, err := listed(tx, scanPartial, "SELECT "+partialColumns+" FROM notify_partials WHERE "+
-			textsIn(tx.Dialect(), "owner")+" AND "+textsIn(tx.Dialect(), "name")+" ORDER BY owner", []string{"", client}, names)
+		level, err := query.Listed(tx, scanPartial, "SELECT "+partialColumns+" FROM notify_partials WHERE "+
+			query.TextsIn(tx.Dialect(), "owner")+" AND "+query.TextsIn(tx.Dialect(), "name")+
+			" ORDER BY owner", []string{"", client}, names)
 		if err != nil {
 			return nil, err
 		}
@@ -100,22 +105,22 @@ func withPartials(tx *db.Tx, t notify.Template) (notify.Template, error) {
 }
 
 // SetPartial implements notify.Store.
-func (s *Store) SetPartial(ctx context.Context, p notify.Partial) error {
-	if err := allStorable(p.Owner, p.Name, p.Text, p.HTML); err != nil {
+func (s *Catalog) SetPartial(ctx context.Context, p notify.Partial) error {
+	if err := query.AllStorable(p.Owner, p.Name, p.Text, p.HTML); err != nil {
 		return err
 	}
 	variants, err := encodeVariants(p.Variants)
 	if err != nil {
 		return err
 	}
-	return s.define(ctx, p.Owner, func(tx *db.Tx) error {
-		if _, err := tx.Exec(insert("notify_partials", partialColumns)+` ON CONFLICT (owner, name) DO UPDATE SET
+	return s.Define(ctx, p.Owner, func(tx *db.Tx) error {
+		if _, err := tx.Exec(query.Insert("notify_partials", partialColumns)+` ON CONFLICT (owner, name) DO UPDATE SET
 				text = excluded.text, html = excluded.html, variants = excluded.variants, uses = excluded.uses,
 				updated = excluded.updated`, p.Owner, p.Name, p.Text, p.HTML, variants, usesText(p.Uses()), db.Nanos(p.Created),
 			db.Nanos(p.Updated)); err != nil {
 			return err
 		}
-		n, err := one(tx, scanNumber, "SELECT COUNT(*) FROM notify_partials WHERE owner = ?", p.Owner)
+		n, err := query.One(tx, query.ScanNumber, "SELECT COUNT(*) FROM notify_partials WHERE owner = ?", p.Owner)
 		if err == nil && n > notify.MaxPartials {
 			return notify.ErrTooMany
 		}
@@ -124,9 +129,9 @@ func (s *Store) SetPartial(ctx context.Context, p notify.Partial) error {
 }
 
 // DeletePartial implements notify.Store.
-func (s *Store) DeletePartial(ctx context.Context, owner, name string) (users []notify.PartialUser, err error) {
-	err = s.write(ctx, func(tx *db.Tx) (err error) {
-		if err := found(tx.Exec("DELETE FROM notify_partials WHERE owner = ? AND name = ?", owner, name)); err != nil {
+func (s *Catalog) DeletePartial(ctx context.Context, owner, name string) (users []notify.PartialUser, err error) {
+	err = s.Write(ctx, func(tx *db.Tx) (err error) {
+		if err := query.Found(tx.Exec("DELETE FROM notify_partials WHERE owner = ? AND name = ?", owner, name)); err != nil {
 			return err
 		}
 		if users, err = partialUsers(tx, owner, name); err == nil && len(users) > 0 {
@@ -138,8 +143,8 @@ func (s *Store) DeletePartial(ctx context.Context, owner, name string) (users []
 }
 
 // PartialUsers implements notify.Store.
-func (s *Store) PartialUsers(ctx context.Context, owner, name string) ([]notify.PartialUser, error) {
-	return view(ctx, s, func(tx *db.Tx) ([]notify.PartialUser, error) { return partialUsers(tx, owner, name) })
+func (s *Catalog) PartialUsers(ctx context.Context, owner, name string) ([]notify.PartialUser, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) ([]notify.PartialUser, error) { return partialUsers(tx, owner, name) })
 }
 
 // partialUsers finds the users of a partial by the names that they use. A shared partial is not used by clients that
@@ -156,7 +161,7 @@ func partialUsers(tx *db.Tx, owner, name string) ([]notify.PartialUser, error) {
 	if owner == "" {
 		where, args = "client NOT IN (SELECT owner FROM notify_partials WHERE name = ? AND owner <> '')", []any{name}
 	}
-	return matching(tx, scan, "SELECT client, id, partial, name FROM ("+templates+" UNION ALL "+partials+
+	return query.Matching(tx, scan, "SELECT client, id, partial, name FROM ("+templates+" UNION ALL "+partials+
 		") AS users WHERE "+
 		where+" AND uses LIKE ? ESCAPE '!' AND NOT (partial = ? AND client = ?) ORDER BY client, partial, id",
 		append(args, "% "+strings.ReplaceAll(name, "_", "!_")+" %", name, owner)...)

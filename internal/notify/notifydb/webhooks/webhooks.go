@@ -1,8 +1,7 @@
-package notifydb
+package webhooks
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"maps"
 	"slices"
@@ -10,42 +9,32 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
 )
+
+// Hooks implements the part of notify.Store that is about webhooks. It is safe for concurrent use.
+type Hooks struct {
+	db     *db.DB
+	steady func() time.Time
+}
+
+// New returns the webhooks in a database with the tables of notifydb. steady is the clock for due times.
+func New(d *db.DB, steady func() time.Time) *Hooks { return &Hooks{db: d, steady: steady} }
 
 const (
 	webhookColumns = "id, client_id, url, secret, events, created"
 	sealedHook     = "notify_webhooks.secret"
-	sealedSecret   = "notify_secrets.value"
-	idKey          = "id-key"
 )
-
-// IDKey implements notify.Store.
-func (s *Store) IDKey(ctx context.Context) ([]byte, error) {
-	fresh := make([]byte, 32)
-	rand.Read(fresh) //nolint:errcheck // it never fails
-	return update(ctx, s, func(tx *db.Tx) ([]byte, error) {
-		_, err := tx.Exec("INSERT INTO notify_secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
-			idKey, tx.Seal(sealedSecret, idKey, fresh))
-		if err != nil {
-			return nil, err
-		}
-		sealed, err := one(tx, scanText, "SELECT value FROM notify_secrets WHERE name = ?", idKey)
-		if err != nil {
-			return nil, err
-		}
-		return tx.Unseal(sealedSecret, idKey, sealed)
-	})
-}
 
 // CreateWebhook implements notify.Store. It is ErrConflict when the id is
 // taken.
-func (s *Store) CreateWebhook(ctx context.Context, w notify.Webhook) error {
+func (s *Hooks) CreateWebhook(ctx context.Context, w notify.Webhook) error {
 	events := w.Events
 	if events == nil {
 		events = []notify.Status{}
 	}
-	return s.write(ctx, func(tx *db.Tx) error {
-		_, err := tx.Exec(insert("notify_webhooks", webhookColumns),
+	return query.Write(ctx, s.db, func(tx *db.Tx) error {
+		_, err := tx.Exec(query.Insert("notify_webhooks", webhookColumns),
 			w.ID, w.ClientID, w.URL, tx.Seal(sealedHook, w.ID, []byte(w.Secret)), db.JSON[[]notify.Status]{V: events},
 			db.Nanos(w.Created))
 		return err
@@ -53,12 +42,12 @@ func (s *Store) CreateWebhook(ctx context.Context, w notify.Webhook) error {
 }
 
 // Webhooks implements notify.Store. The oldest comes first.
-func (s *Store) Webhooks(ctx context.Context, clientID string) ([]notify.Webhook, error) {
-	return view(ctx, s, func(tx *db.Tx) ([]notify.Webhook, error) {
-		return matching(tx, func(row db.Scanner) (w notify.Webhook, err error) {
+func (s *Hooks) Webhooks(ctx context.Context, clientID string) ([]notify.Webhook, error) {
+	return query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Webhook, error) {
+		return query.Matching(tx, func(row db.Scanner) (w notify.Webhook, err error) {
 			var sealed string
 			var events db.JSON[[]notify.Status]
-			if err := row.Scan(&w.ID, &w.ClientID, &w.URL, &sealed, &events, moment{&w.Created}); err != nil {
+			if err := row.Scan(&w.ID, &w.ClientID, &w.URL, &sealed, &events, query.Moment(&w.Created)); err != nil {
 				return w, err
 			}
 			if len(events.V) > 0 {
@@ -72,9 +61,10 @@ func (s *Store) Webhooks(ctx context.Context, clientID string) ([]notify.Webhook
 }
 
 // DeleteWebhook implements notify.Store.
-func (s *Store) DeleteWebhook(ctx context.Context, clientID, id string) error {
-	return s.write(ctx, func(tx *db.Tx) error {
-		if err := found(tx.Exec("DELETE FROM notify_webhooks WHERE client_id = ? AND id = ?", clientID, id)); err != nil {
+func (s *Hooks) DeleteWebhook(ctx context.Context, clientID, id string) error {
+	return query.Write(ctx, s.db, func(tx *db.Tx) error {
+		if err := query.Found(tx.Exec("DELETE FROM notify_webhooks WHERE client_id = ? AND id = ?", clientID,
+			id)); err != nil {
 			return err
 		}
 		_, err := tx.Exec("DELETE FROM notify_callbacks WHERE webhook_id = ?", id)
@@ -82,12 +72,12 @@ func (s *Store) DeleteWebhook(ctx context.Context, clientID, id string) error {
 	})
 }
 
-var newCallbacks = newInsertion("notify_callbacks", "id, webhook_id, payload, attempts, due, lease_owner",
+var newCallbacks = query.NewInsertion("notify_callbacks", "id, webhook_id, payload, attempts, due, lease_owner",
 	" ON CONFLICT (id) DO NOTHING")
 
-// addCallbacks stores the webhook calls for messages that became final, in the
+// AddCallbacks stores the webhook calls for messages that became final, in the
 // same transaction.
-func (s *Store) addCallbacks(tx *db.Tx, final []notify.Claimed, makeCallbacks notify.CallbackMaker) error {
+func (s *Hooks) AddCallbacks(tx *db.Tx, final []notify.Claimed, makeCallbacks notify.CallbackMaker) error {
 	if len(final) == 0 {
 		return nil
 	}
@@ -96,12 +86,12 @@ func (s *Store) addCallbacks(tx *db.Tx, final []notify.Claimed, makeCallbacks no
 		client := final[i].Send.ClientID
 		byClient[client] = append(byClient[client], &final[i])
 	}
-	hooks, err := listed(tx, func(row db.Scanner) (w notify.Webhook, err error) {
+	hooks, err := query.Listed(tx, func(row db.Scanner) (w notify.Webhook, err error) {
 		var events db.JSON[[]notify.Status]
 		err = row.Scan(&w.ID, &w.ClientID, &events)
 		w.Events = events.V
 		return w, err
-	}, "SELECT id, client_id, events FROM notify_webhooks WHERE "+textsIn(tx.Dialect(), "client_id")+
+	}, "SELECT id, client_id, events FROM notify_webhooks WHERE "+query.TextsIn(tx.Dialect(), "client_id")+
 		" ORDER BY created, id",
 		slices.Collect(maps.Keys(byClient)))
 	if err != nil {
@@ -111,27 +101,27 @@ func (s *Store) addCallbacks(tx *db.Tx, final []notify.Claimed, makeCallbacks no
 	var args []any
 	for _, w := range hooks {
 		for _, c := range makeCallbacks(w, byClient[w.ClientID]) {
-			if err := allStorable(c.ID, string(c.Payload)); err != nil {
+			if err := query.AllStorable(c.ID, string(c.Payload)); err != nil {
 				return err
 			}
 			args = append(args, c.ID, w.ID, string(c.Payload), c.Attempts, now, "")
 		}
 	}
-	return newCallbacks.all(tx, args)
+	return newCallbacks.All(tx, args)
 }
 
 // Callbacks implements notify.Store. Calls of deleted webhooks are deleted.
-func (s *Store) Callbacks(ctx context.Context, owner string, limit int,
+func (s *Hooks) Callbacks(ctx context.Context, owner string, limit int,
 	lease time.Duration) ([]notify.Callback, error) {
 	now := s.steady()
-	due, err := view(ctx, s, func(tx *db.Tx) ([]int64, error) {
-		return db.All(tx, scanNumber, "SELECT due FROM notify_callbacks WHERE due <= ? LIMIT 1", db.Nanos(now))
+	due, err := query.View(ctx, s.db, func(tx *db.Tx) ([]int64, error) {
+		return db.All(tx, query.ScanNumber, "SELECT due FROM notify_callbacks WHERE due <= ? LIMIT 1", db.Nanos(now))
 	})
 	if err != nil || len(due) == 0 || limit <= 0 {
 		return []notify.Callback{}, err
 	}
 	var list []notify.Callback
-	err = s.lock(ctx, func(tx *db.Tx) error {
+	err = query.Lock(ctx, s.db, func(tx *db.Tx) error {
 		list = list[:0]
 		all, err := db.All(tx, func(row db.Scanner) (c notify.Callback, err error) {
 			var payload string
@@ -139,8 +129,7 @@ func (s *Store) Callbacks(ctx context.Context, owner string, limit int,
 			c.Payload = []byte(payload)
 			return c, err
 		}, "SELECT id, webhook_id, payload, attempts FROM notify_callbacks WHERE due <= ? ORDER BY due, id LIMIT ?"+
-			skipLocked(tx.Dialect()),
-			db.Nanos(now), limit)
+			query.SkipLocked(tx.Dialect()), db.Nanos(now), limit)
 		if err != nil {
 			return err
 		}
@@ -173,7 +162,7 @@ func (s *Store) Callbacks(ctx context.Context, owner string, limit int,
 
 // hook returns a webhook, which is read once per transaction, or nil if it was
 // deleted.
-func (s *Store) hook(tx *db.Tx, known map[string]*notify.Webhook, id string) (*notify.Webhook, error) {
+func (s *Hooks) hook(tx *db.Tx, known map[string]*notify.Webhook, id string) (*notify.Webhook, error) {
 	if w, ok := known[id]; ok {
 		return w, nil
 	}
@@ -198,8 +187,8 @@ func (s *Store) hook(tx *db.Tx, known map[string]*notify.Webhook, id string) (*n
 
 // FinishCallback implements notify.Store. It is not an error if the call does
 // not exist.
-func (s *Store) FinishCallback(ctx context.Context, id string, attempts int, again time.Time) error {
-	return s.lock(ctx, func(tx *db.Tx) error {
+func (s *Hooks) FinishCallback(ctx context.Context, id string, attempts int, again time.Time) error {
+	return query.Lock(ctx, s.db, func(tx *db.Tx) error {
 		if again.IsZero() {
 			_, err := tx.Exec("DELETE FROM notify_callbacks WHERE id = ?", id)
 			return err
@@ -208,21 +197,4 @@ func (s *Store) FinishCallback(ctx context.Context, id string, attempts int, aga
 			attempts, id)
 		return err
 	})
-}
-
-// skipLocked skips rows that another transaction is changing. SQLite has one
-// writer.
-func skipLocked(d db.Dialect) string {
-	if d == db.Postgres {
-		return " FOR UPDATE SKIP LOCKED"
-	}
-	return ""
-}
-
-// forUpdate waits for rows that another transaction is changing.
-func forUpdate(d db.Dialect) string {
-	if d == db.Postgres {
-		return " FOR UPDATE"
-	}
-	return ""
 }
