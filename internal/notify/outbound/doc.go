@@ -3,5 +3,5 @@
 //
 // It must not import a store, an HTTP API or delivery.
 //
-// Imports: base/safedial, notify.
+// Imports: base/background, base/safedial, notify.
 package outbound

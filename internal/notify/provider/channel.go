@@ -82,26 +82,9 @@ func NewChannel(id notify.ChannelID, o Options) *Channel {
 
 // Deliver implements notify.Channel.
 func (c *Channel) Deliver(ctx context.Context, batch []notify.Outgoing, done func(i int, r notify.Result)) {
-	byClient := map[string][]int{}
-	for i := range batch {
-		if why := unusable(&batch[i]); why != "" {
-			done(i, notify.Result{Verdict: notify.Permanent, Reason: why})
-			continue
-		}
-		byClient[batch[i].ClientID] = append(byClient[batch[i].ClientID], i)
-	}
-	// A call that has begun is not canceled at once: it would not be known whether it was accepted.
-	calls, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	defer background.OnDone(ctx, "end of calls", func() {
-		timer := background.AfterFunc("end of calls", c.o.Grace, end)
-		background.OnDone(calls, "end of calls", func() { timer.Stop() })
-	})()
-	var all background.WaitGroup
-	for id, list := range byClient {
-		all.Go("messages of a client", func() { c.deliver(ctx, calls, id, batch, list, done) })
-	}
-	all.Wait()
+	outbound.PerClient(ctx, c.o.Grace, batch, unusable, func(ctx, calls context.Context, id string, list []int) {
+		c.deliver(ctx, calls, id, batch, list, done)
+	}, done)
 }
 
 // unusable returns why a message cannot be delivered by any provider.
