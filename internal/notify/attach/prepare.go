@@ -117,8 +117,8 @@ func find(ctx context.Context, files notify.Files, client string, g Given) (cont
 		}
 		return nil, f, "", err
 	}
-	content, err = base64.StdEncoding.DecodeString(g.Content)
-	if err != nil {
+	content, ok := decode(g.Content)
+	if !ok {
 		return nil, f, `"content" is not base64`, nil
 	}
 	if len(content) > notify.MaxAttachmentBytes {
@@ -126,4 +126,9 @@ func find(ctx context.Context, files notify.Files, client string, g Given) (cont
 	}
 	kind, problem := Sniff(content)
 	return content, notify.File{ID: ID(content), Kind: kind, Size: int64(len(content))}, problem, nil
+}
+
+func decode(text string) (content []byte, ok bool) {
+	content, err := base64.StdEncoding.DecodeString(text)
+	return content, err == nil
 }

@@ -98,7 +98,7 @@ func Sniff(content []byte) (kind, problem string) {
 		return "", "it is empty"
 	}
 	text := isText(content)
-	kind, class := unknown, ""
+	class := ""
 	switch {
 	case bytes.HasPrefix(content, []byte("PK\x03\x04")):
 		kind, class = packed(content)

@@ -82,7 +82,8 @@ func encodedSize(a *notify.Attached) int {
 
 // add appends a part.
 func (e *files) add(boundary string, f notify.AttachedFile) {
-	t := append(e.tail, "\r\n--"+boundary+"\r\nContent-Type: "+mediaType(f.Type)+
+	t := e.tail
+	t = append(t, "\r\n--"+boundary+"\r\nContent-Type: "+mediaType(f.Type)+
 		"\r\nContent-Transfer-Encoding: base64\r\n"...)
 	disposition := "attachment"
 	if f.Inline != "" {
