@@ -308,6 +308,7 @@ func hostilePages(p *planted) []screen {
 			plants: []string{"mail subject"}},
 		{pattern: "/notifications/suppressions", query: q},
 		{pattern: "/notifications/recipients", query: "?user=" + url.QueryEscape(payload("recipient"))},
+		{pattern: "/notifications/figures", query: "?by=domain&domain=" + url.QueryEscape(payload("domain"))},
 		{pattern: "/notifications/recurring", query: "?after=" + url.QueryEscape(payload("after"))},
 		{pattern: "/preferences"},
 		{pattern: "/system"},

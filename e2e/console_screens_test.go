@@ -157,6 +157,7 @@ func consoleScreens(p *places) []screen {
 		{pattern: "/notifications/mailbox/{number}", params: []string{"1"}, status: forAdmins, shows: "Big news"},
 		{pattern: "/notifications/suppressions", status: forAdmins, shows: "Suppress"},
 		{pattern: "/notifications/recipients", query: "?email=nobody@example.com", status: forAdmins, shows: "Erase"},
+		{pattern: "/notifications/figures", query: "?by=domain&in=48+hours", status: forAdmins, shows: "Tried again"},
 		{pattern: "/notifications/recurring", status: forAdmins, shows: "notifications repeat"},
 		{pattern: "/preferences", status: forAll, shows: "Notification preferences", own: true},
 		{pattern: "/system", status: forAdmins, shows: "Engine"},

@@ -505,6 +505,8 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		return 200, object{"id": "erasure-1", "status": "finished", "created_at": stamp, "finished_at": stamp,
 			"erased": object{"messages": 3, "canceled": 1, "contents": 2, "list_entries": 1, "inbox_notifications": 4,
 				"webhook_calls": 0}, "kept_as_hash": object{"unsubscribed": 1, "suppressions": 1}}
+	case "GET /notify/figures":
+		return 200, deliveryFigures()
 	case "GET /notify/usage":
 		return 200, object{"client_id": "sender", "sends": object{"bytes": 48211, "limit": 16 << 30},
 			"definitions": object{"bytes": 2210, "limit": 64 << 20}}

@@ -61,6 +61,7 @@ var chapters = map[string]string{
 	"review.html": "notifications#sending", "sends.html": "notifications#sending", "sent.html": "notifications#sending",
 	"message.html": "notifications#delivery", "campaigns.html": "notifications#sending",
 	"recurring.html": "notifications-timing",
+	"figures.html":   "notifications-figures",
 	"mailbox.html":   "notifications#for-operators", "mail.html": "notifications#for-operators",
 	"recipients.html":   "notifications-recipients#erase-a-recipients-data",
 	"suppressions.html": "notifications#delivery", "preferences.html": "notifications#delivery",

@@ -90,6 +90,7 @@ var emptyPages = []emptyPage{
 		`href="/console/notifications#register"`}},
 	{"/notifications/sends", "/notifications/sends", []string{"ingot notifications send KIND",
 		`href="/console/notifications/send"`}},
+	{"/notifications/figures", "/notifications/figures", []string{"ingot notifications send"}},
 	{"/notifications/recurring", "/notifications/recurring", []string{"ingot notifications"}},
 	{"/notifications/campaigns", "/notifications/campaigns", []string{"ingot notifications send KIND",
 		`href="#sender"`}},

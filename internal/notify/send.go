@@ -215,6 +215,9 @@ type Outcome struct {
 	// address.
 	Attempted bool
 	At        time.Time
+	// TemplateID and TemplateVersion are what it was rendered with; empty if it was not.
+	TemplateID      string
+	TemplateVersion int64
 	// Entry is set if the message is collected in a digest.
 	Entry *Entry
 }

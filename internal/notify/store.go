@@ -42,6 +42,7 @@ type Store interface {
 	Digests
 	People
 	Recurrings
+	Statistics
 	Files
 	Upkeep
 }

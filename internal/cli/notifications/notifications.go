@@ -465,6 +465,8 @@ func Commands() []*core.Command {
 			core.NeedsLogin, showTimeline, "1b2c3d"),
 		core.Entry("notifications messages", "", "List messages by recipient, kind, state or time", core.NeedsLogin,
 			findMessages, "--email dora@example.org", "--kind news --channel inbox --status failed"),
+		core.Entry("notifications figures", "", "Show numbers of deliveries by kind, channel or domain", core.NeedsLogin,
+			showFigures, "", "--by domain --kind news --hours 24", "--by template --days 90"),
 		core.Entry("notifications recipient-data", "", "Show everything that is stored about a recipient", core.NeedsLogin,
 			showRecipient, "--email dora@example.org", "--user 4f1c2a7e --all-clients"),
 		core.Entry("notifications erase-recipient", "", "Erase what is stored about a recipient", core.NeedsLogin,

@@ -3,5 +3,5 @@
 //
 // It must not import another part of the console.
 //
-// Imports: base/cfapi, base/fault, base/web, console/page.
+// Imports: base/cfapi, base/fault, base/web, console/chart, console/page.
 package notifications

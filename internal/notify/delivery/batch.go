@@ -25,6 +25,15 @@ type message struct {
 	sought   bool
 	// token is what contents.token has made; nil before.
 	token *string
+	// template and version are what it was rendered with.
+	template string
+	version  int64
+}
+
+// rendered adds to an outcome what the message was rendered with.
+func (l *message) rendered(o notify.Outcome) notify.Outcome {
+	o.TemplateID, o.TemplateVersion = l.template, l.version
+	return o
 }
 
 func (l *message) to() string {
@@ -235,7 +244,7 @@ func (d *Delivery) render(ctx context.Context, messages []message) (out []outgoi
 			}
 			o := park(l.Message, "the message cannot be rendered: "+err.Error(), d.o.Now())
 			o.Email = l.found
-			outcomes = append(outcomes, o)
+			outcomes = append(outcomes, l.rendered(o))
 			continue
 		}
 		made := notify.Outgoing{
@@ -325,7 +334,7 @@ func (d *Delivery) concluded(l *message, r notify.Result, p *batchState) {
 		p.refused = append(p.refused, notify.Suppression{Email: l.to(), Reason: o.Reason, Source: "smtp", Created: d.o.Now()})
 		p.mu.Unlock()
 	}
-	p.settle(o)
+	p.settle(l.rendered(o))
 }
 
 // later returns when to retry after a failure that no message caused.

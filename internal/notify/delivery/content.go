@@ -41,6 +41,7 @@ type chosen struct {
 	compiled *template.Compiled
 	variants *variants // nil if there are none
 	id       string
+	version  int64
 	state    string    // of the template and its partials
 	err      error     // why it cannot be used
 	at       time.Time // when it was chosen
@@ -73,12 +74,16 @@ func newContents(o Options) *contents {
 // body renders a message. own reports whether the body is not shared.
 func (c *contents) body(ctx context.Context, l *message) (body *notify.Body, own bool, err error) {
 	chosen, err := c.template(ctx, l.Send)
+	if chosen != nil {
+		l.template, l.version = chosen.id, chosen.version
+	}
 	if err != nil {
 		return nil, false, err
 	}
 	with, locale, err := c.inLanguage(ctx, chosen, l)
 	if err == nil && l.Channel != notify.Email && chosen.id == notify.DefaultTemplate {
 		with, err = unframed()
+		l.template, l.version = notify.DefaultTemplateV2, 0
 	}
 	if err != nil {
 		return nil, false, err
@@ -260,7 +265,7 @@ func (c *contents) template(ctx context.Context, s *notify.Send) (*chosen, error
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
 	}
-	made := &chosen{id: source.ID, state: source.State(), at: now}
+	made := &chosen{id: source.ID, version: source.Version, state: source.State(), at: now}
 	if have != nil && have.err == nil && made.state == have.state {
 		made.compiled, made.variants = have.compiled, have.variants // unchanged: cached bodies stay valid
 	} else {

@@ -347,6 +347,7 @@ func soakKill(t *testing.T, make func(users int) []notify.NewSend) {
 	if counts.Total != users || counts.Delivered != users {
 		t.Errorf("counts are %+v, want all %d delivered", counts, users)
 	}
+	checkFigures(t, store, sends...)
 }
 
 // told is a webhook that remembers of which recipients it was told.

@@ -16,8 +16,9 @@ import (
 	"ingot/internal/notify/notifydb"
 )
 
-// settle finishes what a killed server has left of two sends, of which the first was canceled.
-func (v victim) settle(t *testing.T, canceled, other int64, users int) {
+// settle finishes what a killed server has left of two sends, of which the first was canceled. all are those and the
+// earlier ones.
+func (v victim) settle(t *testing.T, canceled, other int64, users int, all []int64) {
 	t.Helper()
 	d, store, err := v.open(t.Context())
 	testkit.Must(t, err)
@@ -49,6 +50,7 @@ func (v victim) settle(t *testing.T, canceled, other int64, users int) {
 	if s.Counts.Delivered != users || s.Counts.Total != users {
 		t.Errorf("counts of the other send are %+v, want all %d delivered", s.Counts, users)
 	}
+	checkFigures(t, store, all...)
 }
 
 // gate holds messages back once a mail server has accepted some, until it is opened. Those that are on their way may
@@ -115,6 +117,7 @@ func TestKillAroundCancel(t *testing.T) {
 				testkit.Must(t, err)
 				return send.Number
 			}
+			var sends []int64
 			for range rounds {
 				d, store, err := v.open(ctx)
 				testkit.Must(t, err)
@@ -148,7 +151,8 @@ func TestKillAroundCancel(t *testing.T) {
 				cmd = v.spawn(t)
 				sink.Wait(before+users, time.Minute)
 				kill()
-				v.settle(t, first, second, users)
+				sends = append(sends, first, second)
+				v.settle(t, first, second, users, sends)
 				if n := sink.Accepted(); n > before+held+users+2*connections {
 					t.Errorf("%d messages after the answer, %d were claimed, of the second send are %d", n-before, held, users)
 				}

@@ -172,6 +172,7 @@ func (j *journeys) end(t *testing.T, servers int) {
 			t.Errorf("counts are %+v, want %+v", s.Counts, want)
 		}
 	}
+	checkFigures(t, store, j.reminds, j.instead)
 	for _, user := range newPeople(j.v.Users).order {
 		state, list, err := store.Inbox(t.Context(), notify.Owner{ClientID: "shop", UserID: user}, 0, 10)
 		testkit.Must(t, err)

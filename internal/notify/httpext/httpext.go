@@ -142,6 +142,7 @@ func Register(g *web.Group, o Options) {
 	g.Handle("GET", "/audience", sender, f.audience)
 	g.Handle("GET", "/sender_domain", web.Scope(scopeManage, scopeAdmin), f.senderDomain)
 	g.Handle("GET", "/usage", web.Scope(scopeWrite, scopeEmails, scopeManage, scopeTemplatesWrite, scopeAdmin), f.usage)
+	g.Handle("GET", "/figures", web.Scope(scopeWrite, scopeEmails, scopeManage, scopeAdmin), f.figures)
 	g.Handle("GET", "/statistics", web.Scope(scopeManage, scopeAdmin), f.statistics)
 
 	author := web.Scope(scopeTemplatesRead, scopeTemplatesWrite, scopeWrite)

@@ -6,6 +6,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/figures"
 	"ingot/internal/notify/notifydb/query"
 )
 
@@ -74,6 +75,7 @@ func (s *Store) cancelMessages(ctx context.Context, from, end int64, now time.Ti
 	defer release()
 	shard := s.shard()
 	next := end
+	var f figures.Changes
 	err = s.lock(ctx, func(tx *db.Tx) error {
 		if err := s.excludeClaims(tx); err != nil {
 			return err
@@ -91,8 +93,12 @@ func (s *Store) cancelMessages(ctx context.Context, from, end int64, now time.Ti
 		if err != nil {
 			return err
 		}
-		return cancelRows(tx, free, held, now, shard)
+		f, err = s.cancelRows(tx, free, held, now, shard)
+		return err
 	})
+	if err == nil {
+		s.figures.Committed(&f)
+	}
 	return next, err
 }
 
@@ -143,20 +149,21 @@ func (s *Store) claimed(tx *db.Tx, rows []notify.Message) (map[int64]bool, error
 }
 
 // cancelRows cancels free messages of one send, and marks those that are held.
-func cancelRows(tx *db.Tx, free []notify.Message, held []int64, now time.Time, shard int) error {
+func (s *Store) cancelRows(tx *db.Tx, free []notify.Message, held []int64, now time.Time,
+	shard int) (f figures.Changes, err error) {
 	if len(held) > 0 {
 		if _, err := tx.Exec("UPDATE notify_messages SET parked = TRUE WHERE "+query.NumbersIn(tx.Dialect(), "number"),
 			query.NumberList(tx.Dialect(), held)); err != nil {
-			return err
+			return f, err
 		}
 	}
 	if len(free) == 0 {
-		return nil
+		return f, nil
 	}
 	send, err := query.One(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?",
 		notify.SendOf(free[0].Number))
 	if err != nil {
-		return err
+		return f, err
 	}
 	var c notify.Counts
 	delays := delayed{}
@@ -167,19 +174,24 @@ func cancelRows(tx *db.Tx, free []notify.Message, held []int64, now time.Time, s
 		*counter(&c, status)--
 		c.Canceled++
 		delays.change(&send.Send, m.Channel, -1)
+		f.Outcome(&send.Send, &m, &notify.Outcome{Status: notify.Canceled, At: now}, m.Email)
 	}
 	if _, err := tx.Exec("UPDATE notify_messages SET status = 6, due = 0, updated = ?, parked = FALSE, reason = ? WHERE "+
-		query.NumbersIn(tx.Dialect(), "number"), db.Nanos(now), reasonCanceled, query.NumberList(tx.Dialect(),
-		numbers)); err != nil {
-		return err
+		query.NumbersIn(tx.Dialect(), "number"), db.Nanos(now), reasonCanceled,
+		query.NumberList(tx.Dialect(), numbers)); err != nil {
+		return f, err
 	}
 	if send.tally {
 		if err := addCounts(tx, send.Number, shard, c, db.Nanos(now)); err != nil {
-			return err
+			return f, err
 		}
 	}
 	if err := delays.store(tx, shard); err != nil {
-		return err
+		return f, err
 	}
-	return addWaiting(tx, shard, -len(free))
+	if err := addWaiting(tx, shard, -len(free)); err != nil {
+		return f, err
+	}
+	err = s.figures.Store(tx, &f, shard)
+	return f, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/figures"
 	"ingot/internal/notify/notifydb/query"
 	"ingot/internal/notify/notifydb/repeats"
 	"ingot/internal/notify/notifydb/usage"
@@ -64,6 +65,7 @@ func (s *Store) CloseDigests(ctx context.Context, limit int, excerpt notify.Exce
 	if err != nil {
 		return notify.DigestsClosed{}, err
 	}
+	s.figures.Committed(&e.figures)
 	s.held.queued(notify.PriorityBulk, e.due)
 	e.closed.Next = query.MomentOf(next)
 	return e.closed, nil
@@ -151,13 +153,15 @@ type ending struct {
 	due     time.Time
 	shard   int
 
-	drafts map[int64]*notify.DigestDraft
-	block  listBlock // the latest one that was read
-	closed notify.DigestsClosed
+	drafts  map[int64]*notify.DigestDraft
+	figures figures.Changes // hides those of the store
+	block   listBlock       // the latest one that was read
+	closed  notify.DigestsClosed
 }
 
 // end ends digests, and returns what their clients have more.
 func (e *ending) end(tx *db.Tx, numbers []int64) ([]usage.Freed, error) {
+	e.figures = figures.Changes{}
 	e.closed, e.drafts, e.block = notify.DigestsClosed{}, map[int64]*notify.DigestDraft{}, listBlock{}
 	if err := query.UseIndexes(tx); err != nil {
 		return nil, err
@@ -191,6 +195,9 @@ func (e *ending) end(tx *db.Tx, numbers []int64) ([]usage.Freed, error) {
 	}
 	_, err = tx.Exec("DELETE FROM notify_digests WHERE "+query.NumbersIn(tx.Dialect(), "number"),
 		query.NumberList(tx.Dialect(), numbers))
+	if err == nil {
+		err = e.Store.figures.Store(tx, &e.figures, e.shard)
+	}
 	e.closed.Digests = len(numbers)
 	return made.more, err
 }
@@ -251,7 +258,7 @@ func (e *ending) read(tx *db.Tx, entries []*entry) error {
 
 // add adds an entry to the draft of its digest, unless it was canceled or has expired.
 func (e *ending) add(tx *db.Tx, one *entry, s *notify.Send) error {
-	one.send = notify.Send{Number: s.Number, ClientID: s.ClientID, Workflow: s.Workflow, Channels: s.Channels,
+	one.send = notify.Send{Number: s.Number, ClientID: s.ClientID, KindID: s.KindID, Workflow: s.Workflow, Channels: s.Channels,
 		DigestRule: s.DigestRule}
 	switch {
 	case one.Canceled:
@@ -369,7 +376,7 @@ func (e *ending) finish(tx *db.Tx, entries []*entry, messages map[int64]int64) e
 			e.closed.Entries++
 		}
 		groups[end] = append(groups[end], one.Number)
-		f.apply(&one.Message, notify.Outcome{Number: one.Number, Status: one.status, At: e.now})
+		f.apply(&one.Message, notify.Outcome{Number: one.Number, Status: one.status, At: e.now}, &one.send)
 		f.delays.change(&one.send, one.Channel, -1)
 	}
 	for end, list := range groups {
@@ -380,6 +387,7 @@ func (e *ending) finish(tx *db.Tx, entries []*entry, messages map[int64]int64) e
 			return err
 		}
 	}
+	e.figures = f.figures
 	if err := f.storeCounts(tx, e.shard); err != nil {
 		return err
 	}

@@ -165,7 +165,7 @@ func (s *Store) carryOut(ctx context.Context, id string) (emptied []notify.Owner
 	for _, step := range []func(context.Context, *erasure) error{
 		// Recurring sends first: they make lists.
 		s.collectAddresses, s.erasePreferences, s.eraseSuppressions, s.eraseRecurring, s.eraseLists, s.eraseScheduled,
-		s.eraseContents, s.eraseMessages, s.eraseDigests, s.eraseInboxes, s.eraseCalls,
+		s.eraseContents, s.eraseFigures, s.eraseMessages, s.eraseDigests, s.eraseInboxes, s.eraseCalls,
 	} {
 		if err := step(ctx, &e); err != nil {
 			return e.Inboxes, err
@@ -441,7 +441,10 @@ func (s *Store) eraseSome(ctx context.Context, e *erasure, list []notify.Message
 			return err
 		}
 		held = len(claimed) > 0
-		if err := cancelRows(tx, free, claimed, now, shard); err != nil {
+		for i := range free {
+			free[i].Email = "" // figures do not count it for its domain
+		}
+		if _, err := s.cancelRows(tx, free, claimed, now, shard); err != nil {
 			return err
 		}
 		var erased []int64

@@ -10,6 +10,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/figures"
 	"ingot/internal/notify/notifydb/query"
 )
 
@@ -44,6 +45,7 @@ func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome,
 	if err != nil {
 		return nil, err
 	}
+	s.figures.Committed(&f.figures)
 	s.seen.add(f.receipts)
 	ended := s.held.finished(outcomes)
 	if s.Shared() && len(ended) > len(f.ended) {
@@ -69,6 +71,7 @@ type finish struct {
 	delays   delayed
 	receipts []receipt
 	ended    []int64
+	figures  figures.Changes
 }
 
 type tallied struct {
@@ -123,7 +126,7 @@ func (s *Store) finish(tx *db.Tx, f *finish, outcomes []notify.Outcome, numbers 
 		if send == nil {
 			continue // purged meanwhile
 		}
-		c := f.apply(m, o)
+		c := f.apply(m, o, send)
 		if i, twice := changed[m.Number]; twice {
 			changes[i] = c
 		} else {
@@ -170,15 +173,22 @@ func (s *Store) storeFinish(tx *db.Tx, f *finish, outcomes []notify.Outcome, cha
 	if err := f.delays.store(tx, shard); err != nil {
 		return err
 	}
-	return addWaiting(tx, shard, f.waiting)
+	if err := addWaiting(tx, shard, f.waiting); err != nil {
+		return err
+	}
+	return s.figures.Store(tx, &f.figures, shard)
 }
 
 // apply applies an outcome to a message and counts it.
-func (f *finish) apply(m *notify.Message, o notify.Outcome) change {
+func (f *finish) apply(m *notify.Message, o notify.Outcome, of *notify.Send) change {
 	if m.Canceled && (o.Status == notify.Retry || o.Entry != nil) {
 		o.Status, o.Reason, o.Due, o.Entry = notify.Canceled, reasonCanceled, time.Time{}, nil
 	}
 	m.Canceled = false
+	if m.Email == "" {
+		m.Email = o.Email
+	}
+	f.figures.Outcome(of, m, &o, m.Email)
 	old, _ := statusNumber(m.Status)
 	status, _ := statusNumber(o.Status)
 	send := notify.SendOf(m.Number)
@@ -202,9 +212,6 @@ func (f *finish) apply(m *notify.Message, o notify.Outcome) change {
 	}
 	if o.Attempted {
 		m.Attempts++
-	}
-	if m.Email == "" {
-		m.Email = o.Email
 	}
 	return change{Message: *m, status: status, attempted: o.Attempted, entry: o.Entry}
 }

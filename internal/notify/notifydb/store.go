@@ -14,6 +14,7 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
 	"ingot/internal/notify/notifydb/catalog"
+	"ingot/internal/notify/notifydb/figures"
 	"ingot/internal/notify/notifydb/files"
 	"ingot/internal/notify/notifydb/inboxes"
 	"ingot/internal/notify/notifydb/occurrences"
@@ -70,6 +71,7 @@ type Store struct {
 	purging  chan struct{}
 	// erasing allows one erasure of this process at a time.
 	erasing chan struct{}
+	figures figures.Keeper
 	digests digestTurn
 }
 
@@ -102,6 +104,7 @@ func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 		s.now = time.Now
 		s.steady = clock.Steady
 	}
+	s.figures.Now = s.now
 	s.usage = usage.New(d, s.shard, s.log, s.bounds)
 	s.Files = files.New(d, s.usage, s.now)
 	s.Inboxes = inboxes.New(d, s.usage, s.now, s.log)

@@ -143,6 +143,13 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"Erase", testErase},
 		{"EraseWaiting", testEraseWaiting},
 		{"EraseTogether", testEraseTogether},
+
+		{"Figures", testFigures},
+		{"FiguresChanged", testFiguresChanged},
+		{"FiguresBounds", testFiguresBounds},
+		{"FiguresPurge", testFiguresPurge},
+		{"FiguresTogether", testFiguresTogether},
+		{"FiguresErased", testFiguresErased},
 		{"Files", testFiles},
 		{"FilesFull", testFilesFull},
 		{"FilesTogether", testFilesTogether},
