@@ -193,6 +193,7 @@ const mostStops = 150
 // goTo presses Tab until a control with a role, and a name that begins with a text, has the focus.
 func (l *listener) goTo(t *testing.T, role, name string) {
 	t.Helper()
+	testkit.Eventually(t, "the page is loaded", l.complete) // before, nothing shows the focus as it will be shown
 	var passed []string
 	for range mostStops {
 		at := l.focused(t)

@@ -112,6 +112,12 @@ func (b *browser) parsed() bool {
 	return err == nil && ok // an error: it goes to another page
 }
 
+// complete reports whether the page is loaded with its styles.
+func (b *browser) complete() bool {
+	ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](`document.readyState === "complete"`))
+	return err == nil && ok
+}
+
 // shown returns all text of the page and its frames, when it is complete: its title and its
 // first elements come before the rest.
 func (b *browser) shown() string {

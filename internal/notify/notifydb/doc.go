@@ -44,8 +44,8 @@
 // tests import it.
 //
 // Imports: base/background, base/clock, base/db, base/fault, notify,
-// notify/notifydb/catalog, notify/notifydb/files, notify/notifydb/inboxes,
-// notify/notifydb/occurrences, notify/notifydb/preferences,
-// notify/notifydb/query, notify/notifydb/repeats, notify/notifydb/usage,
-// notify/notifydb/webhooks.
+// notify/notifydb/catalog, notify/notifydb/figures, notify/notifydb/files,
+// notify/notifydb/inboxes, notify/notifydb/occurrences,
+// notify/notifydb/preferences, notify/notifydb/query, notify/notifydb/repeats,
+// notify/notifydb/usage, notify/notifydb/webhooks.
 package notifydb
