@@ -29,6 +29,6 @@ func TestDeliveryFigures(t *testing.T) {
 		"INGOT_NOTIFICATIONS_URL="+p.base)
 	c.ok(t, "login", "-a", p.API, "-u", "admin", "-p", p.secret(t, "admin-password"))
 	contains(t, columns(c.ok(t, "notifications", "figures", "--by", "domain", "--days", "7")),
-		"example.org 2 2 0 0 0 0 0 0", "example.com 1 1", "total 3 3")
+		"example.org 2 2 0 0 0 0 0 0 0", "example.com 1 1", "total 3 3")
 	contains(t, c.ok(t, "notifications", "figures", "--hours", "2", "--each", "--json"), `"period": "hour"`)
 }

@@ -14,7 +14,8 @@ func deliveryFigures() object {
 	points := func(accepted, delivered, retried int) object {
 		none := []int{0, 0}
 		return object{"accepted": []int{0, accepted}, "delivered": []int{0, delivered}, "failed": none,
-			"undeliverable": none, "unsubscribed": none, "canceled": none, "skipped": none, "retried": []int{retried, 0}}
+			"undeliverable": none, "unsubscribed": none, "canceled": none, "skipped": none,
+			"digested": none, "retried": []int{retried, 0}}
 	}
 	return object{"by": "domain", "period": "hour", "times": []string{"2026-11-19T09:00:00Z", "2026-11-19T10:00:00Z"},
 		"total": points(130, 125, 2), "groups": []any{

@@ -11,7 +11,7 @@ import (
 // final. So accepted is the sum of the final ones and of those that wait for another attempt. A message that is
 // replayed counts again.
 type Figures struct {
-	Accepted, Delivered, Failed, Undeliverable, Unsubscribed, Canceled, Skipped, Retried int64
+	Accepted, Delivered, Failed, Undeliverable, Unsubscribed, Canceled, Skipped, Digested, Retried int64
 }
 
 // Add adds other figures.
@@ -23,20 +23,18 @@ func (f *Figures) Add(g Figures) {
 	f.Unsubscribed += g.Unsubscribed
 	f.Canceled += g.Canceled
 	f.Skipped += g.Skipped
+	f.Digested += g.Digested
 	f.Retried += g.Retried
 }
 
 // Sub subtracts other figures.
 func (f *Figures) Sub(g Figures) {
 	f.Add(Figures{-g.Accepted, -g.Delivered, -g.Failed, -g.Undeliverable, -g.Unsubscribed, -g.Canceled, -g.Skipped,
-		-g.Retried})
+		-g.Digested, -g.Retried})
 }
 
 // FiguresOf returns what an outcome counts of a message as it was before.
 func FiguresOf(m *Message, o *Outcome) (f Figures) {
-	if o.Status == Digested {
-		return f // its digest's message counts
-	}
 	final := o.Status.Final()
 	if m.Attempts == 0 && (o.Attempted || final) {
 		f.Accepted = 1
@@ -54,6 +52,8 @@ func FiguresOf(m *Message, o *Outcome) (f Figures) {
 		f.Canceled = 1
 	case Skipped:
 		f.Skipped = 1
+	case Digested:
+		f.Digested = 1
 	case Retry:
 		if o.Attempted {
 			f.Retried = 1

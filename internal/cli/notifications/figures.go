@@ -39,6 +39,7 @@ type figurePoints struct {
 	Unsubscribed  []int64
 	Canceled      []int64
 	Skipped       []int64
+	Digested      []int64
 	Retried       []int64
 }
 
@@ -77,7 +78,7 @@ func (f *figuresShown) MarshalJSON() ([]byte, error) { return f.raw, nil }
 func (p *figurePoints) row(from, to int) (cells []string, empty bool) {
 	empty = true
 	for _, of := range [][]int64{p.Accepted, p.Delivered, p.Failed, p.Undeliverable, p.Unsubscribed, p.Canceled, p.Skipped,
-		p.Retried} {
+		p.Digested, p.Retried} {
 		sum := int64(0)
 		for i := from; i < min(to, len(of)); i++ {
 			sum += of[i]
@@ -91,7 +92,7 @@ func (p *figurePoints) row(from, to int) (cells []string, empty bool) {
 // Show prints a table.
 func (f *figuresShown) Show(p *term.Printer) {
 	numbers := []string{"accepted", "delivered", "failed", "undeliverable", "unsubscribed", "canceled", "skipped",
-		"retried"}
+		"digested", "retried"}
 	all := len(f.Times)
 	total, none := f.Total.row(0, all)
 	if none {

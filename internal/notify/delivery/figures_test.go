@@ -28,7 +28,7 @@ func checkFigures(t *testing.T, store notify.Store, sends ...int64) {
 		c := s.Counts
 		want.Add(notify.Figures{Accepted: int64(c.Total), Delivered: int64(c.Delivered), Failed: int64(c.Failed),
 			Undeliverable: int64(c.Undeliverable), Unsubscribed: int64(c.Unsubscribed), Canceled: int64(c.Canceled),
-			Skipped: int64(c.Skipped)})
+			Skipped: int64(c.Skipped), Digested: int64(c.Digested)})
 	}
 	r := figuresOfAll(t, store, notify.FiguresByDomain)
 	got := notify.SumFigures(r.Total)

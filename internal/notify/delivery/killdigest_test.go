@@ -89,7 +89,9 @@ func (j *journeys) endDigests(t *testing.T, servers, events int) {
 	sends, err := store.ListSends(t.Context(), notify.SendQuery{All: true, Limit: 10 * j.v.Users * events})
 	testkit.Must(t, err)
 	collected := 0
+	var numbers []int64
 	for _, s := range sends {
+		numbers = append(numbers, s.Number)
 		switch {
 		case s.Digest == nil && s.Counts != (notify.Counts{Total: j.v.Users, Digested: j.v.Users}):
 			t.Errorf("an event has %+v", s.Counts)
@@ -99,6 +101,7 @@ func (j *journeys) endDigests(t *testing.T, servers, events int) {
 			collected += s.Digest.Count
 		}
 	}
+	checkFigures(t, store, numbers...)
 	if collected != j.v.Users*events {
 		t.Errorf("%d events are in digests, want %d", collected, j.v.Users*events)
 	}

@@ -38,6 +38,7 @@ type pointsBody struct {
 	Unsubscribed  []int64 `json:"unsubscribed"`
 	Canceled      []int64 `json:"canceled"`
 	Skipped       []int64 `json:"skipped"`
+	Digested      []int64 `json:"digested"`
 	Retried       []int64 `json:"retried"`
 }
 
@@ -55,10 +56,11 @@ type figureGroup struct {
 func presentPoints(points []notify.Figures) pointsBody {
 	n := len(points)
 	b := pointsBody{make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n),
-		make([]int64, n), make([]int64, n), make([]int64, n)}
+		make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)}
 	for i, p := range points {
 		b.Accepted[i], b.Delivered[i], b.Failed[i], b.Undeliverable[i] = p.Accepted, p.Delivered, p.Failed, p.Undeliverable
-		b.Unsubscribed[i], b.Canceled[i], b.Skipped[i], b.Retried[i] = p.Unsubscribed, p.Canceled, p.Skipped, p.Retried
+		b.Unsubscribed[i], b.Canceled[i], b.Skipped[i], b.Digested[i] = p.Unsubscribed, p.Canceled, p.Skipped, p.Digested
+		b.Retried[i] = p.Retried
 	}
 	return b
 }

@@ -258,8 +258,8 @@ func (e *ending) read(tx *db.Tx, entries []*entry) error {
 
 // add adds an entry to the draft of its digest, unless it was canceled or has expired.
 func (e *ending) add(tx *db.Tx, one *entry, s *notify.Send) error {
-	one.send = notify.Send{Number: s.Number, ClientID: s.ClientID, KindID: s.KindID, Workflow: s.Workflow, Channels: s.Channels,
-		DigestRule: s.DigestRule}
+	one.send = notify.Send{Number: s.Number, ClientID: s.ClientID, KindID: s.KindID, CampaignTypeID: s.CampaignTypeID,
+		Workflow: s.Workflow, Channels: s.Channels, DigestRule: s.DigestRule}
 	switch {
 	case one.Canceled:
 		one.status = notify.Canceled

@@ -330,3 +330,19 @@ func testFiguresErased(k *kit) {
 	k.equal("domains in the end", all, []string{"example.com", "", "dora.example.com"})
 	k.equal("those of others", rest, notify.Figures{Accepted: 1, Delivered: 1})
 }
+
+// testFiguresDigested counts messages that are collected, and the digest, which is a message as well.
+func testFiguresDigested(k *kit) {
+	s := k.store()
+	for _, subject := range []string{"a", "b"} {
+		k.accept(s, k.collecting(hourly(50), subject, "ann", "bob"))
+	}
+	k.equal("collected", k.collect(s, nil), 4)
+	k.equal("figures of what is collected", groups(k.figuresOf(s, "shop", notify.FiguresByKind)),
+		map[string]notify.Figures{})
+	k.clock.Advance(time.Hour)
+	k.close(s, 2, time.Time{})
+	k.record(s, k.results(k.claim(s, "w", 10), "t", 1, notify.Delivered, notify.Delivered))
+	k.equal("figures", groups(k.figuresOf(s, "shop", notify.FiguresByKind)), map[string]notify.Figures{
+		"shop/kind/email///0": {Accepted: 6, Digested: 4, Delivered: 2}})
+}

@@ -150,6 +150,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"FiguresPurge", testFiguresPurge},
 		{"FiguresTogether", testFiguresTogether},
 		{"FiguresErased", testFiguresErased},
+		{"FiguresDigested", testFiguresDigested},
 		{"Files", testFiles},
 		{"FilesFull", testFilesFull},
 		{"FilesTogether", testFilesTogether},

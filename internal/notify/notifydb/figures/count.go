@@ -35,7 +35,7 @@ type place struct {
 // afterwards.
 func (c *Changes) Outcome(send *notify.Send, m *notify.Message, o *notify.Outcome, email string) {
 	f := notify.FiguresOf(m, o)
-	if f == (notify.Figures{}) {
+	if f == (notify.Figures{}) || send.ClientID == "" { // the send was purged
 		return
 	}
 	at := place{notify.FigureSeries{ClientID: send.ClientID, KindID: send.Preferred().KindID, Channel: m.Channel,
@@ -77,12 +77,13 @@ type figures struct {
 	Unsubscribed  int64 `json:"n"`
 	Canceled      int64 `json:"c"`
 	Skipped       int64 `json:"k"`
+	Digested      int64 `json:"g"`
 	Retried       int64 `json:"r"`
 }
 
 func (f *figures) pointers() []any {
 	return []any{&f.Accepted, &f.Delivered, &f.Failed, &f.Undeliverable, &f.Unsubscribed, &f.Canceled, &f.Skipped,
-		&f.Retried}
+		&f.Digested, &f.Retried}
 }
 
 // Store adds the figures to those that are stored. Transactions call it last, and change rows in the same order, to
@@ -127,7 +128,7 @@ func (c *Changes) places() []place {
 }
 
 const (
-	numbers = "accepted, delivered, failed, undeliverable, unsubscribed, canceled, skipped, retried"
+	numbers = "accepted, delivered, failed, undeliverable, unsubscribed, canceled, skipped, digested, retried"
 	columns = "series, daily, hour, shard, " + numbers
 	// rowsAtOnce is how many rows a statement for SQLite has; the rest is stored one by one.
 	rowsAtOnce = 16
@@ -138,16 +139,17 @@ const sums = ` ON CONFLICT (series, daily, hour, shard) DO UPDATE SET accepted =
 	delivered = notify_figures.delivered + excluded.delivered, failed = notify_figures.failed + excluded.failed,
 	undeliverable = notify_figures.undeliverable + excluded.undeliverable,
 	unsubscribed = notify_figures.unsubscribed + excluded.unsubscribed, canceled = notify_figures.canceled + excluded.canceled,
-	skipped = notify_figures.skipped + excluded.skipped, retried = notify_figures.retried + excluded.retried`
+	skipped = notify_figures.skipped + excluded.skipped, digested = notify_figures.digested + excluded.digested,
+	retried = notify_figures.retried + excluded.retried`
 
 // addJSON adds all rows in one round trip, for PostgreSQL.
-const addJSON = "INSERT INTO notify_figures (" + columns + `) SELECT i, y, h, s, a, d, f, u, n, c, k, r
+const addJSON = "INSERT INTO notify_figures (" + columns + `) SELECT i, y, h, s, a, d, f, u, n, c, k, g, r
 	FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON)) AS v (i BIGINT, y BOOLEAN, h BIGINT, s INTEGER, a BIGINT, d BIGINT,
-	f BIGINT, u BIGINT, n BIGINT, c BIGINT, k BIGINT, r BIGINT)` + sums
+	f BIGINT, u BIGINT, n BIGINT, c BIGINT, k BIGINT, g BIGINT, r BIGINT)` + sums
 
 // addRows are statements for one row and for many, for SQLite.
 var addRows = sync.OnceValues(func() (one, many string) {
-	const marks = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	const marks = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	const insert = "INSERT INTO notify_figures (" + columns + ") VALUES "
 	return insert + marks + sums, insert + strings.Repeat(marks+", ", rowsAtOnce-1) + marks + sums
 })
@@ -170,10 +172,10 @@ func add(tx *db.Tx, rows []row) error {
 		if len(rows) < rowsAtOnce {
 			statement, n = one, 1
 		}
-		args := make([]any, 0, 12*n)
+		args := make([]any, 0, 13*n)
 		for _, r := range rows[:n] {
 			args = append(args, r.Series, r.Daily, r.Hour, r.Shard, r.Accepted, r.Delivered, r.Failed, r.Undeliverable,
-				r.Unsubscribed, r.Canceled, r.Skipped, r.Retried)
+				r.Unsubscribed, r.Canceled, r.Skipped, r.Digested, r.Retried)
 		}
 		if _, err := tx.Exec(statement, args...); err != nil {
 			return err

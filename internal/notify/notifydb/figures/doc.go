@@ -8,5 +8,5 @@
 //
 // Only package notifydb imports it.
 //
-// Imports: base/db, notify.
+// Imports: base/db, notify, notify/notifydb/query.
 package figures

@@ -9,6 +9,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
 )
 
 // Keeper knows the ids of series. Its zero value with Now is ready for use.
@@ -142,25 +143,22 @@ func (k *Keeper) create(tx *db.Tx, s notify.FigureSeries) (id int64, err error) 
 // EraseDomain makes the figures of a domain those of others, for one client or for all. The series keep their ids,
 // which other servers may know, and get names that say nothing.
 func (k *Keeper) EraseDomain(tx *db.Tx, client string, all bool, domain string) error {
-	query, args := "UPDATE notify_series SET domain = ? || CAST(id AS TEXT) WHERE domain = ?",
+	text, args := "UPDATE notify_series SET domain = ? || CAST(id AS TEXT) WHERE domain = ?",
 		[]any{notify.OtherFigures, domain}
 	if !all {
-		query, args = query+" AND client_id = ?", append(args, client)
+		text, args = text+" AND client_id = ?", append(args, client)
 	}
-	_, err := tx.Exec(query, args...)
+	_, err := tx.Exec(text, args...)
 	return err
 }
 
 // Counted reports whether a domain has figures, of one client or of all.
 func Counted(tx *db.Tx, client string, all bool, domain string) (bool, error) {
-	query, args := "SELECT id FROM notify_series WHERE domain = ?", []any{domain}
+	text, args := "SELECT id FROM notify_series WHERE domain = ?", []any{domain}
 	if !all {
-		query, args = query+" AND client_id = ?", append(args, client)
+		text, args = text+" AND client_id = ?", append(args, client)
 	}
-	found, err := db.All(tx, func(row db.Scanner) (n int64, err error) {
-		err = row.Scan(&n)
-		return n, err
-	}, query+" LIMIT 1", args...)
+	found, err := db.All(tx, query.ScanNumber, text+" LIMIT 1", args...)
 	return len(found) > 0, err
 }
 
