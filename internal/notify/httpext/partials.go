@@ -77,9 +77,15 @@ func (f *handlers) listPartials(w http.ResponseWriter, r *http.Request) error {
 	return web.Answer(w, http.StatusOK, map[string]any{"partials": out}, nil)
 }
 
-// partialOwner returns the owner of the partial of a request: the caller's client, or with shared=true "". Only an
-// administrator changes shared ones.
+// partialOwner returns the owner of the partial of a request. Only an administrator changes shared ones.
 func partialOwner(r *http.Request) (string, error) {
+	return ownerOrShared(r, r.Method == http.MethodGet,
+		"All clients use a shared partial. Changing it requires the scope %s.")
+}
+
+// ownerOrShared returns the owner of what a request is about: the caller's client, or with shared=true "". Unless it is
+// open to all, that is for administrators, and refusal is told to others, with the scope that they lack.
+func ownerOrShared(r *http.Request, open bool, refusal string) (string, error) {
 	q, err := readQuery(r, "shared")
 	if err != nil {
 		return "", err
@@ -88,9 +94,8 @@ func partialOwner(r *http.Request) (string, error) {
 	case "", "false":
 		return client(r), nil
 	case "true":
-		if r.Method != http.MethodGet && !token.FromContext(r.Context()).HasAny(scopeAdmin) {
-			return "", fault.New(fault.Forbidden, "All clients use a shared partial. Changing it requires the scope %s.",
-				scopeAdmin)
+		if !open && !token.FromContext(r.Context()).HasAny(scopeAdmin) {
+			return "", fault.New(fault.Forbidden, refusal, scopeAdmin)
 		}
 		return "", nil
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"ingot/internal/base/fault"
-	"ingot/internal/base/token"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
 	"ingot/internal/notify/provider"
@@ -87,24 +86,9 @@ func (f *handlers) listProviders(w http.ResponseWriter, r *http.Request) error {
 	return web.Answer(w, http.StatusOK, map[string]any{"providers": out}, nil)
 }
 
-// providerOwner returns the owner of the provider of a request: the caller's client, or with shared=true "", which is
-// for administrators.
+// providerOwner returns the owner of the provider of a request. Shared ones are for administrators.
 func providerOwner(r *http.Request) (string, error) {
-	q, err := readQuery(r, "shared")
-	if err != nil {
-		return "", err
-	}
-	switch q.Get("shared") {
-	case "", "false":
-		return client(r), nil
-	case "true":
-		if !token.FromContext(r.Context()).HasAny(scopeAdmin) {
-			return "", fault.New(fault.Forbidden, "Shared providers deliver for all clients. They require the scope %s.",
-				scopeAdmin)
-		}
-		return "", nil
-	}
-	return "", fault.Invalid(`"shared" must be true or false`)
+	return ownerOrShared(r, false, "Shared providers deliver for all clients. They require the scope %s.")
 }
 
 func (f *handlers) showProvider(w http.ResponseWriter, r *http.Request) error {
