@@ -41,9 +41,11 @@ func TestNotificationsGuide(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{Args: []string{"--demo"}})
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c",
-		documented(t, s, "notifications.md")+documented(t, s, "notifications-workflows.md")+
-			documented(t, s, "notifications-digests.md"))
+	var script strings.Builder
+	for _, name := range []string{"", "-templates", "-inbox", "-reference", "-workflows", "-digests"} {
+		script.WriteString(documented(t, s, "notifications"+name+".md"))
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script.String())
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -56,15 +56,16 @@ var chapters = map[string]string{
 	"client.html": "authorization#clients-keys-and-passwords", "secret.html": "authorization#clients-keys-and-passwords",
 	"system.html": "monitoring#health", "system-history.html": "history#the-platform",
 	"kinds.html": "notifications#send-your-first-mail", "kind.html": "notifications-workflows",
-	"templates.html": "notifications#personal-data",
-	"template.html":  "notifications#personal-data", "send.html": "notifications#sending",
-	"review.html": "notifications#sending", "sends.html": "notifications#sending", "sent.html": "notifications#sending",
-	"message.html": "notifications#delivery", "campaigns.html": "notifications#sending",
+	"templates.html": "notifications-templates#personal-data",
+	"template.html":  "notifications-templates#personal-data", "send.html": "notifications-reference#sending",
+	"review.html": "notifications-reference#sending", "sends.html": "notifications-reference#sending",
+	"sent.html":    "notifications-reference#sending",
+	"message.html": "notifications-reference#delivery", "campaigns.html": "notifications-reference#sending",
 	"recurring.html": "notifications-timing",
 	"figures.html":   "notifications-figures",
-	"mailbox.html":   "notifications#for-operators", "mail.html": "notifications#for-operators",
+	"mailbox.html":   "notifications-operating#flags", "mail.html": "notifications-operating#flags",
 	"recipients.html":   "notifications-recipients#erase-a-recipients-data",
-	"suppressions.html": "notifications#delivery", "preferences.html": "notifications#delivery",
+	"suppressions.html": "notifications-reference#delivery", "preferences.html": "notifications-preferences",
 }
 
 // templates are the templates of all parts. They are read when the first console is created, because the
