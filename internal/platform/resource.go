@@ -212,6 +212,10 @@ const (
 	EventServiceOperation   = "audit.service_instance.operation-finished"
 )
 
+// EventDevelopersNotified is the type of the event that a space's developers were notified of what
+// happened to an app.
+const EventDevelopersNotified = "audit.app.developers.notified"
+
 // Alerting reports whether developers are notified of events of a type.
 func Alerting(kind string) bool {
 	switch kind {

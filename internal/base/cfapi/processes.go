@@ -141,8 +141,8 @@ type Series struct {
 	Markers []SeriesMarker        `json:"markers"`
 }
 
-// SeriesMarker is what happened to an app at a time: a deployment, crash, scaling, restart, start or
-// stop.
+// SeriesMarker is what happened to an app at a time: a deployment, crash, scaling, restart, start,
+// stop, or alert (its developers were notified).
 type SeriesMarker struct {
 	Time time.Time `json:"time"`
 	Kind string    `json:"kind"`

@@ -132,7 +132,7 @@ func historyCharts(s *cfapi.Series) []template.HTML {
 // markerClass returns the class of a kind of marker.
 func markerClass(kind string) string {
 	switch kind {
-	case "crash", "deployment", "scaling":
+	case "crash", "deployment", "scaling", "alert":
 		return kind
 	}
 	return "other"

@@ -158,9 +158,9 @@ func (a *Alerter) pass(ctx context.Context) error {
 	return errors.Join(a.read(ctx), a.reportCrashes(ctx), a.save(ctx))
 }
 
-// notifyDevelopers sends a message to every developer of the space. The message
-// says where it happened and why the recipient gets it.
-func (a *Alerter) notifyDevelopers(ctx context.Context, spaceGUID string, m Message) error {
+// notifyDevelopers sends a message about an app or a service instance to every developer of the
+// space. The message says where it happened and why the recipient gets it.
+func (a *Alerter) notifyDevelopers(ctx context.Context, spaceGUID string, about subject, m Message) error {
 	var users []string
 	var space *platform.Space
 	var org *platform.Organization
@@ -199,6 +199,9 @@ func (a *Alerter) notifyDevelopers(ctx context.Context, spaceGUID string, m Mess
 			err = nil
 		}
 		failed = errors.Join(failed, err)
+	}
+	if failed == nil && len(users) > 0 {
+		a.record(ctx, space, about, &m, len(users))
 	}
 	return failed
 }

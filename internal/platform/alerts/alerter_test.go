@@ -3,7 +3,9 @@ package alerts
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -192,6 +194,53 @@ func TestSaidAtOnce(t *testing.T) {
 	b.expect("dev: Staging shop failed")
 	b.expect("")
 	b.restart()
+	b.expect("")
+}
+
+// TestMessagesAreRecorded checks the events of an app that say what its developers were notified of: one
+// for each message, also if it is sent again, and none while it could not be sent.
+func TestMessagesAreRecorded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	recorded := func() (all []string) {
+		t.Helper()
+		err := b.store.View(t.Context(), func(tx platform.Tx) error {
+			q := platform.Where("type", platform.EventDevelopersNotified).And(platform.In("target_guid", b.app.GUID))
+			q.Order = "created_at"
+			events, _, err := tx.AuditEvents().List(q)
+			for _, e := range events {
+				all = append(all, fmt.Sprint(e.Data["subject"], " to ", e.Data["developers"], " in ", e.SpaceGUID == b.space.GUID))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	b.event("audit.app.build.failed", map[string]any{"error_message": "NoAppDetectedError"})
+	b.ear.deaf = true
+	b.expect("")
+	if got := recorded(); len(got) != 0 {
+		t.Errorf("recorded %q before a message was sent", got)
+	}
+	b.ear.deaf = false
+	b.expect("dev: Staging shop failed")
+	// A server that is killed before it has marked the event sends it again, with the same key.
+	if err := b.store.AlertSince(t.Context(), b.now.Add(-time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	b.expect("")
+	b.instance(platform.InstanceCrashed)
+	b.event(eventCrash, nil)
+	b.h.Pass(t.Context())
+	b.now = b.now.Add(time.Minute)
+	b.expect("dev: shop crashed")
+	want := []string{"Staging shop failed to 1 in true", "shop crashed to 1 in true"}
+	if got := recorded(); !slices.Equal(got, want) {
+		t.Errorf("recorded %q, want %q", got, want)
+	}
 	b.expect("")
 }
 

@@ -44,7 +44,8 @@ func (a *Alerter) reportCrashes(ctx context.Context) error {
 		switch {
 		case t.Notified.IsZero() && now.Sub(t.Began) >= a.c.Settle, t.Count > 0 && !t.Notified.IsZero() &&
 			now.Sub(t.Notified) >= a.c.Quiet:
-			if err := a.notifyDevelopers(ctx, t.Space, t.crashMessage(app, a.lastLines(ctx, app))); err != nil {
+			if err := a.notifyDevelopers(ctx, t.Space, subject{"app", app, t.Name},
+				t.crashMessage(app, a.lastLines(ctx, app))); err != nil {
 				failed = errors.Join(failed, err)
 				continue
 			}
@@ -157,7 +158,7 @@ func (a *Alerter) recovered(ctx context.Context, app string, t *crashingApp) (do
 			t.Began.UTC().Format(time.RFC1123)),
 		Key: fmt.Sprintf("recovered/%s/%d", app, t.Last.UnixNano()),
 	}
-	if err := a.notifyDevelopers(ctx, t.Space, m); err != nil {
+	if err := a.notifyDevelopers(ctx, t.Space, subject{"app", app, t.Name}, m); err != nil {
 		return false, err
 	}
 	return true, nil

@@ -14,11 +14,11 @@
 // The store marks the events that were handled, so no event is left out, however
 // late its transaction commits. The crashes that were counted are kept in a file, so
 // that none counts twice when the server is killed; each message also has an
-// idempotency key. A space that causes many messages, or whose messages fail, does
-// not delay those of other spaces.
+// idempotency key. What was sent about an app is an audit event of it. A space that
+// causes many messages, or whose messages fail, does not delay those of other spaces.
 //
 // The package must not import the notification service: it is called over HTTP.
 //
 // Imports: base/background, base/crashlines, base/datadir, base/fault,
-// platform.
+// platform, github.com/google/uuid.
 package alerts

@@ -134,7 +134,7 @@ func (a *Alerter) handle(ctx context.Context, r *reading, e *platform.AuditEvent
 	m, _ := describe(e)
 	m.Key = e.GUID
 	s.sent++
-	err = a.notifyDevelopers(ctx, e.SpaceGUID, m)
+	err = a.notifyDevelopers(ctx, e.SpaceGUID, subject{e.TargetType, e.TargetGUID, e.TargetName}, m)
 	s.failed = err != nil
 	return err == nil, err
 }

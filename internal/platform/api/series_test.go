@@ -44,6 +44,7 @@ func TestSeriesOfApp(t *testing.T) {
 		for kind, data := range map[string]map[string]any{
 			"app.crash":               {"index": 0, "exit_description": "Exited with <status> 1"},
 			"audit.app.process.scale": {}, "audit.app.map-route": {},
+			"audit.app.developers.notified": {"subject": "a crashed"},
 		} {
 			if err := tx.AuditEvents().Insert(&platform.AuditEvent{Type: kind, TargetGUID: app, ActorName: "ann",
 				SpaceGUID: space, Data: data}); err != nil {
@@ -60,7 +61,7 @@ func TestSeriesOfApp(t *testing.T) {
 		"?range=30d&points=1": 30 * 24 * 3600} {
 		body := f.want(f.call(f.admin(), "GET", path+query, nil), http.StatusOK).body
 		for _, want := range []string{`"step":` + strconv.Itoa(step), `"memory":1073741824`, `"kind":"crash"`, `"kind":"scaling"`,
-			"Scaled by ann", "Instance 0 crashed", `{"type":"web","instances":[0]}`, "10485760"} {
+			`"kind":"alert","text":"Developers were notified: a crashed"`, "Scaled by ann", "Instance 0 crashed", `{"type":"web","instances":[0]}`, "10485760"} {
 			if !strings.Contains(body, want) {
 				t.Errorf("%s has no %s: %.600s", query, want, body)
 			}

@@ -35,6 +35,7 @@ const (
 var markerKinds = map[string]string{
 	platform.EventCrash: "crash", "audit.app.deployment.create": "deployment", "audit.app.process.scale": "scaling",
 	"audit.app.restart": "restart", "audit.app.start": "start", "audit.app.stop": "stop",
+	platform.EventDevelopersNotified: "alert",
 }
 
 func (a *API) seriesRoutes(g *web.Group) {
@@ -242,6 +243,8 @@ func markerText(kind string, e *platform.AuditEvent) string {
 		return "Restarted by " + e.ActorName
 	case "start":
 		return "Started by " + e.ActorName
+	case "alert":
+		return fmt.Sprintf("Developers were notified: %v", e.Data["subject"])
 	}
 	return "Stopped by " + e.ActorName
 }
