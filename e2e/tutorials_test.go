@@ -17,7 +17,7 @@ func TestTutorials(t *testing.T) {
 	var parts []part
 	for name, program := range map[string]string{
 		"node": "node", "express": "npm",
-		"python": "python3", "go": "go", "java": "javac", "ruby": "bundle", "php": "php", "static": "",
+		"python": "python3", "flask": "pip", "go": "go", "java": "javac", "ruby": "bundle", "php": "php", "static": "",
 	} {
 		parts = append(parts, part{name, func(t *testing.T) { tutorial(t, s, name, program) }})
 	}
@@ -69,14 +69,22 @@ func linePattern(line string) string {
 	return regexp.MustCompile(`(\[ \\t\]\+)?…(\[ \\t\]\+)?`).ReplaceAllLiteralString(pattern, ".*")
 }
 
+// registries are commands that succeed if the packages of a tutorial can be downloaded.
+var registries = map[string][]string{
+	"express": {"npm", "view", "express", "version"},
+	"flask":   {"pip", "download", "--quiet", "--no-deps", "--retries", "0", "flask"},
+}
+
 func tutorial(t *testing.T, s *site, name, program string) {
 	t.Helper()
 	if program != "" && !onSystem(program) {
 		t.Skip("not installed: " + program)
 	}
-	if name == "express" {
-		if out, err := exec.CommandContext(t.Context(), "npm", "view", "express", "version").CombinedOutput(); err != nil {
-			t.Skipf("the registry of npm cannot be reached: %v\n%s", err, out)
+	if reach := registries[name]; reach != nil {
+		cmd := exec.CommandContext(t.Context(), reach[0], reach[1:]...)
+		cmd.Dir = t.TempDir()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Skipf("the registry of %s cannot be reached: %v\n%s", reach[0], err, out)
 		}
 	} else if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("not installed: redis-server")
