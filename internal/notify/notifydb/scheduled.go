@@ -228,10 +228,12 @@ func activate(tx *db.Tx, now int64, due time.Time, limit, shard int) (int, error
 		query.NumberList(tx.Dialect(), numbers)); err != nil {
 		return 0, err
 	}
-	if err := store(tx, shard, sends, messages, delays); err != nil {
+	// In the order in which sends are accepted, so that two servers never wait for each other: first what counts
+	// the schedule, then what counts delayed messages.
+	if err := unschedule(tx, done); err != nil {
 		return 0, err
 	}
-	return n, unschedule(tx, done)
+	return n, store(tx, shard, sends, messages, delays)
 }
 
 // few reports whether the recipients of a scheduled send are known, and few enough to be
