@@ -111,9 +111,14 @@ func (d *DB) migrate(ctx context.Context, m Migrations, version int64) error {
 		return err
 	}
 	defer unlock()
-	_, known, err := d.SchemaVersion(ctx, m)
+	found, known, err := d.SchemaVersion(ctx, m)
 	if err != nil {
 		return err
+	}
+	if found == 0 && version >= known {
+		if done, err := d.createFresh(ctx, m, known); done || err != nil {
+			return err
+		}
 	}
 	applied, err := provider.UpTo(ctx, min(version, known))
 	var partial *goose.PartialError

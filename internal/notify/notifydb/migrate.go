@@ -9,7 +9,7 @@ import (
 	"ingot/internal/base/db"
 )
 
-//go:embed migrations/*.sql
+//go:embed migrations/*.sql migrations/fresh.sqlite
 var migrations embed.FS
 
 // Migrations returns the tables of this store for one kind of database.

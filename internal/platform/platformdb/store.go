@@ -11,7 +11,7 @@ import (
 	"ingot/internal/platform"
 )
 
-//go:embed migrations/*.sql
+//go:embed migrations/*.sql migrations/fresh.sqlite
 var files embed.FS
 
 // Migrations are the tables of this store.

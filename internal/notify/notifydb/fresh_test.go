@@ -1,0 +1,18 @@
+package notifydb_test
+
+import (
+	"flag"
+	"testing"
+
+	"ingot/internal/base/db"
+	"ingot/internal/base/db/dbtest"
+	"ingot/internal/notify/notifydb"
+)
+
+var update = flag.Bool("update", false, "write migrations/fresh.sqlite anew")
+
+// TestFresh checks the file that makes the tables of a new database at once.
+func TestFresh(t *testing.T) {
+	t.Parallel()
+	dbtest.Fresh(t, notifydb.Migrations(db.SQLite), "migrations/fresh.sqlite", *update)
+}
