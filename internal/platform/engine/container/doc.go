@@ -30,6 +30,9 @@
 //	                       where systemd has started it)
 //	ingot-<hash>-held-N    copies of these tables, which other programs cannot remove
 //
+// Engines share only the forwarding of the machine, with its marker /run/ingot-forwarding-<namespace>:
+// the first one with a way out enables it, and it is disabled when the last engine is gone.
+//
 // The steps of a start, and what a restarted server does with an instance in each
 // of them:
 //

@@ -124,6 +124,28 @@ func (e *elsewhere) listen(port int) {
 	})
 }
 
+// accept accepts connections to a port, and closes them.
+func (e *elsewhere) accept(port int) {
+	e.t.Helper()
+	e.within(func() error {
+		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+		if err != nil {
+			return err
+		}
+		e.t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				c.Close()
+			}
+		}()
+		return nil
+	})
+}
+
 // packets counts the datagrams that arrive at a port.
 func (e *elsewhere) packets(port int) func() int {
 	e.t.Helper()

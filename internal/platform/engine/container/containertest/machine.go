@@ -172,6 +172,18 @@ func (e Engine) Left(t testing.TB) []string {
 	return left
 }
 
+// Links returns the names of the engine's links, by their indexes.
+func (e Engine) Links(t testing.TB) map[int]string {
+	t.Helper()
+	names := map[int]string{}
+	for _, l := range Links(t) {
+		if a := l.Attrs(); strings.Contains(a.Name, e.name) {
+			names[a.Index] = a.Name
+		}
+	}
+	return names
+}
+
 // Links lists the network links of this machine.
 func Links(t testing.TB) []netlink.Link {
 	t.Helper()

@@ -10,8 +10,8 @@
 //
 // The package must not import the engine, or parts of the platform that use engines.
 //
-// Imports: base/background, base/rootless, platform, platform/engine,
-// platform/engine/local, platform/instance/initproto,
+// Imports: base/background, base/pattern, base/rootless, platform,
+// platform/engine, platform/engine/local, platform/instance/initproto,
 // github.com/google/nftables, github.com/google/nftables/binaryutil,
 // github.com/google/nftables/expr, github.com/mdlayher/netlink,
 // github.com/vishvananda/netlink, golang.org/x/sys/unix.

@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"ingot/internal/base/pattern"
 	"ingot/internal/platform/engine/local"
 )
 
@@ -21,24 +22,31 @@ const (
 	runDir     = "/run"
 	forwarding = "/proc/sys/net/ipv4/ip_forward"
 	interfaces = "/proc/sys/net/ipv4/conf"
-	// forwarded exists while an engine has enabled forwarding. It is shared by all engines,
-	// because forwarding is a setting of the whole machine.
-	forwarded = runDir + "/ingot-forwarding"
 )
+
+// forwardingMarker returns the file that exists while an engine has enabled forwarding. It is shared by
+// all engines, because forwarding is a setting of the whole machine, or of the network namespace in which
+// their servers were started.
+func forwardingMarker() string {
+	namespace, _ := os.Readlink("/proc/thread-self/ns/net") // never fails for the own one
+	return runDir + "/ingot-forwarding-" + strings.Trim(strings.TrimPrefix(namespace, "net:"), "[]")
+}
 
 // unforwarded is what the machine had before an engine enabled forwarding. The kernel forgets it:
 // it sets the settings of all interfaces as well.
 type unforwarded struct {
-	// Interfaces are those that forwarded by themselves.
+	// Interfaces are those that forwarded by themselves. "default" is what new ones get.
 	Interfaces []string `json:"interfaces"`
 	// Bridges are those of other programs.
 	Bridges []string `json:"bridges"`
+	// NoRedirects means that the machine refused redirects.
+	NoRedirects bool `json:"no_redirects,omitempty"`
 }
 
 // startForwarding enables forwarding on the host, and writes the marker. The bridge that needs it
 // must exist and be marked.
 func startForwarding(marker string) error {
-	return withForwarding(func() error {
+	return lockMachine(func() error {
 		b, err := os.ReadFile(forwarding)
 		if err != nil || strings.TrimSpace(string(b)) != "0" {
 			return err
@@ -47,12 +55,14 @@ func startForwarding(marker string) error {
 		if err != nil {
 			return err
 		}
-		var before unforwarded
+		before := unforwarded{NoRedirects: isSetting("all", "accept_redirects", "0")}
 		for _, l := range links {
-			if b, err := os.ReadFile(settingOf(l.Attrs().Name, "forwarding")); err == nil &&
-				strings.TrimSpace(string(b)) == "1" && !isOurs(l) {
-				before.Interfaces = append(before.Interfaces, l.Attrs().Name)
+			if name := l.Attrs().Name; !isOurs(l) && isSetting(name, "forwarding", "1") {
+				before.Interfaces = append(before.Interfaces, name)
 			}
+		}
+		if isSetting("default", "forwarding", "1") {
+			before.Interfaces = append(before.Interfaces, "default")
 		}
 		before.Bridges = foreignBridges(links)
 		text, err := json.Marshal(before)
@@ -68,8 +78,12 @@ func startForwarding(marker string) error {
 
 // stopForwarding disables it again, if an engine enabled it and no one else needs it: another
 // engine, or a program such as Docker that made a bridge meanwhile and found it enabled.
+//
+// Every other engine needs it, also one that did without before. Its instances reach each other
+// through its bridge, and the kernel takes the setting of each interface along: they would be cut off
+// until it is set again. What the machine forwards for them, and from them, the firewall decides.
 func stopForwarding(marker string) error {
-	return withForwarding(func() error {
+	return lockMachine(func() error {
 		if _, err := os.Lstat(marker); err != nil {
 			return nil //nolint:nilerr // not enabled by an engine
 		}
@@ -78,27 +92,21 @@ func stopForwarding(marker string) error {
 			return err
 		}
 		links, err := listLinks()
-		if err != nil {
+		if err != nil || slices.ContainsFunc(links, isOurs) {
 			return err
-		}
-		again := before.Interfaces
-		for _, l := range links {
-			if isOurs(l) && strings.HasPrefix(l.Attrs().Alias, egressMark) {
-				return nil
-			}
-			if isOurs(l) {
-				again = append(again, l.Attrs().Name)
-			}
 		}
 		if slices.ContainsFunc(foreignBridges(links),
 			func(name string) bool { return !slices.Contains(before.Bridges, name) }) {
 			return os.Remove(marker)
 		}
 		err = errors.Join(os.WriteFile(forwarding, []byte("0"), 0), os.Remove(marker))
-		for _, name := range again {
-			if e := setBridge(name, "forwarding", "1"); !errors.Is(e, fs.ErrNotExist) {
+		for _, name := range before.Interfaces {
+			if e := set(name, "forwarding", "1"); !errors.Is(e, fs.ErrNotExist) {
 				err = errors.Join(err, e)
 			}
+		}
+		if before.NoRedirects {
+			err = errors.Join(err, set("all", "accept_redirects", "0"))
 		}
 		return err
 	})
@@ -110,10 +118,13 @@ func isOurs(l netlink.Link) bool {
 		strings.HasPrefix(l.Attrs().Alias, closedMark))
 }
 
+// ownName matches the names of bridges of engines, which are not marked at first, and of trials.
+var ownName = pattern.OnUse("^" + linkPrefix + `([0-9a-f]{8}|t-[a-z0-9]+)$`)
+
 // foreignBridges returns the bridges that are not those of engines.
 func foreignBridges(links []netlink.Link) (names []string) {
 	for _, l := range links {
-		if l.Type() == "bridge" && !isOurs(l) {
+		if l.Type() == "bridge" && !isOurs(l) && !ownName().MatchString(l.Attrs().Name) {
 			names = append(names, l.Attrs().Name)
 		}
 	}
@@ -125,13 +136,19 @@ func settingOf(name, setting string) string {
 	return filepath.Join(interfaces, name, setting)
 }
 
-// setBridge changes a setting of a bridge in the kernel.
-func setBridge(bridge, name, value string) error {
-	return os.WriteFile(settingOf(bridge, name), []byte(value), 0)
+// set changes a setting of an interface in the kernel.
+func set(name, setting, value string) error {
+	return os.WriteFile(settingOf(name, setting), []byte(value), 0)
 }
 
-// withForwarding locks out other engines of this machine while f runs.
-func withForwarding(f func() error) error {
+// isSetting reports whether an interface has a setting.
+func isSetting(name, setting, value string) bool {
+	b, err := os.ReadFile(settingOf(name, setting))
+	return err == nil && strings.TrimSpace(string(b)) == value
+}
+
+// lockMachine locks out other engines of this machine while f runs.
+func lockMachine(f func() error) error {
 	lock, err := os.Open(runDir)
 	if err != nil {
 		return err

@@ -3,6 +3,9 @@
 package network
 
 import (
+	"errors"
+	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,6 +14,11 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"ingot/internal/base/background"
+	"ingot/internal/base/rootless"
+	"ingot/internal/base/testkit"
+	"ingot/internal/platform/engine/local"
 )
 
 // TestForwarding enables and disables forwarding in its own network.
@@ -43,17 +51,48 @@ func TestForwarding(t *testing.T) {
 			forward(t, marker, false)
 			forwards(t, "all", false)
 		},
+		// The instances of another engine without a way out need it for each other.
+		"ClosedEngine": func(t *testing.T, marker string) {
+			other := addBridge(t, "other", closedMark+"other")
+			setForwarding(t, "other", "1")
+			forward(t, marker, true)
+			forward(t, marker, false)
+			forwards(t, "all", true)
+			forwards(t, "other", true)
+			testkit.Must(t, netlink.LinkDel(other))
+			forward(t, marker, false)
+			forwards(t, "all", false)
+		},
 		// Another program enabled it for its own interface: the kernel would forget that.
 		"OwnInterface": func(t *testing.T, marker string) {
 			addBridge(t, "docker", "")
 			addBridge(t, "quiet", "")
-			addBridge(t, "closed", closedMark+"other")
 			setForwarding(t, "docker", "1")
 			forward(t, marker, true)
 			forward(t, marker, false)
-			for name, want := range map[string]bool{"all": false, "docker": true, "quiet": false, "closed": true} {
+			for name, want := range map[string]bool{"all": false, "default": false, "docker": true, "quiet": false} {
 				forwards(t, name, want)
 			}
+		},
+		// The kernel changes these as well.
+		"OtherSettings": func(t *testing.T, marker string) {
+			setForwarding(t, "default", "1")
+			testkit.Must(t, set("all", "accept_redirects", "0"))
+			forward(t, marker, true)
+			forward(t, marker, false)
+			forwards(t, "all", false)
+			forwards(t, "default", true)
+			if !isSetting("all", "accept_redirects", "0") {
+				t.Error("the machine accepts redirects, and did not")
+			}
+		},
+		// A killed server may have left a bridge without a mark, or that of a trial.
+		"Unmarked": func(t *testing.T, marker string) {
+			forward(t, marker, true)
+			addBridge(t, "ig0123abcd", "")
+			addBridge(t, "igt-abcdef2345", "")
+			forward(t, marker, false)
+			forwards(t, "all", false)
 		},
 		// Another program found it enabled, and relies on it.
 		"NewBridge": func(t *testing.T, marker string) {
@@ -68,13 +107,88 @@ func TestForwarding(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			runtime.LockOSThread() // without unlocking it: the thread ends with the test
-			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-				t.Fatal(err)
-			}
-			setForwarding(t, "all", "0") // the kernel may copy it from the machine
+			ownNetwork(t)
 			test(t, filepath.Join(t.TempDir(), "marker"))
 		})
+	}
+}
+
+// ownNetwork gives a test its own network.
+func ownNetwork(t *testing.T) {
+	t.Helper()
+	outside := forwardingMarker()
+	runtime.LockOSThread() // without unlocking it: the thread ends with the test
+	testkit.Must(t, unix.Unshare(unix.CLONE_NEWNET))
+	setForwarding(t, "all", "0") // the kernel may copy it from the machine
+	setForwarding(t, "default", "0")
+	if forwardingMarker() == outside {
+		t.Fatalf("the marker %s is also that of another network", outside)
+	}
+}
+
+// TestOpenTogether opens and removes networks of several engines that would like the same subnet, while
+// another enables and disables forwarding: each has its own subnet, and forwards.
+func TestOpenTogether(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can do this")
+	}
+	ownNetwork(t)
+	ns, err := os.Open("/proc/thread-self/ns/net")
+	testkit.Must(t, err)
+	defer ns.Close()
+	within := func(name string, f func() error) <-chan error {
+		return background.Async(name, func() error {
+			_, err := rootless.Within(ns, func() (struct{}, error) { return struct{}{}, f() })
+			return err
+		})
+	}
+	const engines = 6
+	for range 10 {
+		var nets [engines]*Network
+		var done []<-chan error
+		for i := range nets {
+			n := &Network{name: fmt.Sprintf("ig%08x", i), table: fmt.Sprintf("ingot-%08x", i), root: t.TempDir(),
+				egress: i == 0}
+			testkit.Must(t, local.WriteJSON(n.choiceFile(), netChoice{Subnet: netip.MustParsePrefix("10.200.16.0/20")}))
+			nets[i] = n
+			done = append(done, within("open", n.open))
+		}
+		done = append(done, within("forwarding", func() error {
+			return errors.Join(startForwarding(forwardingMarker()), stopForwarding(forwardingMarker()))
+		}))
+		for _, one := range done {
+			testkit.Must(t, <-one)
+		}
+		subnets := map[netip.Prefix]string{}
+		for _, n := range nets {
+			if other := subnets[n.Subnet()]; other != "" {
+				t.Errorf("%s and %s have %v", other, n.name, n.Subnet())
+			}
+			subnets[n.Subnet()] = n.name
+			forwards(t, n.name, true)
+		}
+		done = nil
+		for _, n := range nets {
+			done = append(done, within("remove", func() error {
+				return errors.Join(removeLink(n.name), stopForwarding(forwardingMarker()))
+			}))
+		}
+		for _, one := range done {
+			testkit.Must(t, <-one)
+		}
+		forwards(t, "all", false)
+	}
+}
+
+// TestTrialFirewall: the firewall of a trial translates no addresses that engines have.
+func TestTrialFirewall(t *testing.T) {
+	t.Parallel()
+	n := trialNetwork()
+	for _, pool := range pools {
+		if n.Subnet().Overlaps(pool) {
+			t.Errorf("the trial translates addresses of %v, which engines choose from", pool)
+		}
 	}
 }
 

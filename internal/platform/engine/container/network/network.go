@@ -151,11 +151,13 @@ func (n *Network) open() error {
 	if local.ReadJSON(n.rulesFile(), &n.rules) != nil {
 		n.rules = engine.Rules{} // until Enforce is called, which is soon
 	}
-	if err := n.openBridge(); err != nil {
+	// Another engine takes no part of the same subnet meanwhile, and does not disable forwarding before
+	// the bridge is marked.
+	if err := lockMachine(n.openBridge); err != nil {
 		return err
 	}
 	if n.egress {
-		if err := startForwarding(forwarded); err != nil {
+		if err := startForwarding(forwardingMarker()); err != nil {
 			return fmt.Errorf("forwarding: %w", err)
 		}
 	}
@@ -227,8 +229,8 @@ func (n *Network) openBridge() error {
 		if err := n.configure(bridge); err != nil {
 			return errors.Join(err, netlink.LinkDel(bridge))
 		}
-		// Another server may have chosen the same at the same time. Both see each other
-		// now; the one whose name sorts first keeps it.
+		// A server that does not know the lock, as in another mount namespace, may have chosen
+		// the same at the same time. Both see each other now; the one whose name sorts first keeps it.
 		used, err = usedPrefixes("")
 		if err != nil {
 			return errors.Join(err, netlink.LinkDel(bridge))
@@ -257,7 +259,7 @@ func (n *Network) configure(link netlink.Link) error {
 	// Instances reach each other only through the host, which answers their ARP requests for
 	// each other and forwards what the firewall accepts.
 	for name, value := range map[string]string{"forwarding": "1", "proxy_arp_pvlan": "1", "send_redirects": "0"} {
-		if err := setBridge(n.name, name, value); err != nil {
+		if err := set(n.name, name, value); err != nil {
 			return err
 		}
 	}
@@ -484,11 +486,7 @@ func (n *Network) sweep() error {
 func (n *Network) Remove() error { return inNet(n.remove) }
 
 func (n *Network) remove() error {
-	err := errors.Join(n.unhold(), removeTable(n.table), removeLink(n.name))
-	if n.egress {
-		err = errors.Join(err, stopForwarding(forwarded))
-	}
-	return err
+	return errors.Join(n.unhold(), removeTable(n.table), removeLink(n.name), stopForwarding(forwardingMarker()))
 }
 
 // RemoveOrphans removes the networks of engines whose root is gone, that have no instances, and that
@@ -541,5 +539,6 @@ func removeOrphan(hash, bridge string, clear func(hash string) (bool, error)) er
 	}
 	name := NamePrefix + hash
 	// The bridge comes last, because the rest is found by it.
-	return errors.Join(err, endHolders(holders(name)), removeTable(name), removeLink(bridge), stopForwarding(forwarded))
+	return errors.Join(err, endHolders(holders(name)), removeTable(name), removeLink(bridge),
+		stopForwarding(forwardingMarker()))
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -34,7 +35,16 @@ func tryLinks() error {
 
 // TryFirewall reports why a firewall cannot be written here.
 func TryFirewall() error {
-	name := "ingot-try-" + strings.ToLower(rand.Text())
-	n := &Network{table: name, name: "ig-try", chosen: netChoice{Subnet: pools[0]}}
-	return inNet(func() error { return errors.Join(n.writeFirewall(), n.unhold(), removeTable(name)) })
+	n := trialNetwork()
+	return inNet(func() error { return errors.Join(n.writeFirewall(), n.unhold(), removeTable(n.table)) })
+}
+
+// unusedSubnet is a network of documentation (RFC 5737). A trial must not translate the addresses of an engine's
+// instances, nor those of other machines.
+var unusedSubnet = netip.MustParsePrefix("192.0.2.0/28")
+
+// trialNetwork returns a network whose firewall matches no packet.
+func trialNetwork() *Network {
+	return &Network{table: NamePrefix + "try-" + strings.ToLower(rand.Text()), name: "ig-try",
+		chosen: netChoice{Subnet: unusedSubnet}}
 }
