@@ -33,6 +33,8 @@ func TestNotificationsGoClient(t *testing.T) {
 	must(c.SetWorkflow(ctx, "recall", nil))
 	must(c.SetDigest(ctx, "news", &notifications.Digest{Window: "15m", Key: "name", Channels: []string{"email"}}))
 	must(c.SetDigest(ctx, "news", nil))
+	must(c.SetThrottle(ctx, "news", &notifications.Throttle{Limit: 3, Window: "1h"}))
+	must(c.SetThrottle(ctx, "news", nil))
 
 	template := got(c.CreateTemplate(ctx, notifications.Template{Name: "T", Subject: "[shop] {{.Subject}}",
 		HTML: "<p>{{.HTML}}</p>", Text: "Dear {{.Data.name}}: {{.Text}}"}))(t)

@@ -62,6 +62,25 @@ func (c *Client) SetDigest(ctx context.Context, kind string, d *Digest) error {
 	return c.call(ctx, http.MethodPut, path, d, nil)
 }
 
+// Throttle says how many notifications of a kind a recipient gets by a channel within any window.
+type Throttle struct {
+	Limit  int    `json:"limit"`
+	Window string `json:"window"` // such as "1h"
+	// Over says what becomes of others: "drop", the default, or "digest", which collects them in the kind's digest.
+	Over string `json:"over,omitempty"`
+	// Channels are those that are limited; none means all.
+	Channels []string `json:"channels,omitempty"`
+}
+
+// SetThrottle limits how many notifications of a kind a recipient gets, or removes the limit with nil.
+func (c *Client) SetThrottle(ctx context.Context, kind string, t *Throttle) error {
+	path := "/kinds/" + url.PathEscape(kind) + "/throttle"
+	if t == nil {
+		return c.call(ctx, http.MethodDelete, path, nil, nil)
+	}
+	return c.call(ctx, http.MethodPut, path, t, nil)
+}
+
 // Template is the text of notifications.
 type Template struct {
 	Name     string          `json:"name"`

@@ -479,6 +479,9 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		return 204, nil
 	case "GET /notify/kinds/comments/digest", "PUT /notify/kinds/comments/digest", "DELETE /notify/kinds/comments/digest":
 		return digestAnswer(r.Method)
+	case "GET /notify/kinds/comments/throttle", "PUT /notify/kinds/comments/throttle",
+		"DELETE /notify/kinds/comments/throttle":
+		return throttleAnswer(r.Method)
 	case "GET /notify/messages/message-1/timeline":
 		return 200, object{"send_id": "send-1", "subject": "Disk full", "workflow": nil, "events": []any{
 			object{"at": "2026-11-18T12:00:00Z", "event": "accepted"},
@@ -498,8 +501,9 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		of := message()
 		of["client_id"], of["kind_id"], of["subject"], of["received_at"] = "sender", "disk-full", "Disk full", stamp
 		return 200, object{"suppressions": []any{object{"email": "dora@example.org", "source": "bounce", "reason": "5.1.1",
-			"created_at": stamp}}, "unsubscribed": []any{object{"client_id": "sender", "kind_id": "news", "everything": false,
-			"channels": []any{"email"}, "kept": true}}, "lists": []any{}, "scheduled": []any{}, "inbox": []any{},
+			"created_at": stamp}}, "quiet_hours": []any{object{"from": "22:00", "to": "07:00", "zone": "Europe/Berlin"}},
+			"unsubscribed": []any{object{"client_id": "sender", "kind_id": "news", "everything": false,
+				"channels": []any{"email"}, "kept": true}}, "lists": []any{}, "scheduled": []any{}, "inbox": []any{},
 			"messages": []any{of}}
 	case "POST /notify/erasures":
 		return 200, object{"id": "erasure-1", "status": "finished", "created_at": stamp, "finished_at": stamp,
@@ -513,6 +517,7 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 	case "GET /notify/preferences", "PATCH /notify/preferences", "GET /notify/preferences/mailto:dora@example.org":
 		other := strings.Contains(r.URL.Path, "mailto:")
 		return 200, object{"user_id": "user-guid", "global_unsubscribe": other,
+			"quiet_hours": object{"from": "22:00", "to": "07:00", "zone": "Europe/Berlin", "days": []any{"mon", "tue"}},
 			"clients": object{"sender": object{"kinds": object{
 				"news": object{"description": "What is new", "source_description": "Disk watch", "subscribed": true,
 					"channels": object{"email": false, "inbox": true}},

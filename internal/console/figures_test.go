@@ -14,7 +14,7 @@ func TestFigures(t *testing.T) {
 	var asked string
 	points := func(n int) string {
 		return fmt.Sprintf(`{"accepted":[1,%d],"delivered":[0,%d],"failed":[0,0],"undeliverable":[0,0],"unsubscribed":[0,0],
-			"canceled":[0,0],"skipped":[0,0],"digested":[0,0],"retried":[1,0]}`, n, n)
+			"canceled":[0,0],"skipped":[0,0],"digested":[0,0],"throttled":[0,0],"retried":[1,0]}`, n, n)
 	}
 	const hostile = `\"><script>alert(1)</script>`
 	w.Console.Options.Notifications = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

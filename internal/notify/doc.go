@@ -28,5 +28,5 @@
 // It must not import an HTTP API, a store, mail, the platform or the authorization
 // server: the last two are reached over HTTP through the Directory.
 //
-// Imports: base/fault, base/pattern, golang.org/x/text/language.
+// Imports: base/fault, base/pattern, notify/cron, golang.org/x/text/language.
 package notify

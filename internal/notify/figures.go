@@ -11,7 +11,7 @@ import (
 // final. So accepted is the sum of the final ones and of those that wait for another attempt. A message that is
 // replayed counts again.
 type Figures struct {
-	Accepted, Delivered, Failed, Undeliverable, Unsubscribed, Canceled, Skipped, Digested, Retried int64
+	Accepted, Delivered, Failed, Undeliverable, Unsubscribed, Canceled, Skipped, Digested, Throttled, Retried int64
 }
 
 // Add adds other figures.
@@ -24,13 +24,14 @@ func (f *Figures) Add(g Figures) {
 	f.Canceled += g.Canceled
 	f.Skipped += g.Skipped
 	f.Digested += g.Digested
+	f.Throttled += g.Throttled
 	f.Retried += g.Retried
 }
 
 // Sub subtracts other figures.
 func (f *Figures) Sub(g Figures) {
 	f.Add(Figures{-g.Accepted, -g.Delivered, -g.Failed, -g.Undeliverable, -g.Unsubscribed, -g.Canceled, -g.Skipped,
-		-g.Digested, -g.Retried})
+		-g.Digested, -g.Throttled, -g.Retried})
 }
 
 // FiguresOf returns what an outcome counts of a message as it was before.
@@ -54,6 +55,8 @@ func FiguresOf(m *Message, o *Outcome) (f Figures) {
 		f.Skipped = 1
 	case Digested:
 		f.Digested = 1
+	case Throttled:
+		f.Throttled = 1
 	case Retry:
 		if o.Attempted {
 			f.Retried = 1

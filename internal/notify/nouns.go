@@ -34,6 +34,8 @@ type Kind struct {
 	Workflow *Workflow
 	// DigestRule is nil if messages are not collected. It is set with SetDigestRule only.
 	DigestRule *DigestRule
+	// ThrottleRule is nil if messages are not limited. It is set with SetThrottleRule only.
+	ThrottleRule *ThrottleRule
 }
 
 // Travels returns the channels of the kind's messages.

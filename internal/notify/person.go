@@ -139,8 +139,8 @@ const ErasuresKept = 10_000
 // People shows and erases what is stored about recipients.
 type People interface {
 	// ShowPerson calls add with everything that is stored about a person, in this order: values of the types
-	// Suppression (if All is set), Objection, ListedMember, Send (that wait for their time), Notification and Claimed,
-	// newest first.
+	// Suppression and *QuietHours (if All is set), Objection, ListedMember, Send (that wait for their time),
+	// Notification and Claimed, newest first.
 	ShowPerson(ctx context.Context, p Person, add func(any) error) error
 	// Erase stores the request, and erases what is there. It returns the erasure as it is then: it is not
 	// finished while messages of the person are being delivered, or when ctx ended. Then ContinueErasures does the

@@ -88,6 +88,9 @@ type PreferenceChange struct {
 	Kinds map[KindRef]bool
 	// Wishes are changes of parts of kinds, which Kinds does not name.
 	Wishes map[KindRef]Wish
+	// Quiet sets the quiet hours, NoQuiet deletes them.
+	Quiet   *QuietHours
+	NoQuiet bool
 }
 
 // After returns the set after a change.

@@ -77,8 +77,10 @@ type Send struct {
 	Workflow *Workflow
 	// DigestRule is that of the kind then, or nil.
 	DigestRule *DigestRule
-	Audiences  []Audience
-	Content    Content
+	// ThrottleRule is that of the kind then, or nil.
+	ThrottleRule *ThrottleRule
+	Audiences    []Audience
+	Content      Content
 	// Digest is what the send of a digest has collected; nil for others.
 	Digest *Digest
 	// Data is a JSON object for templates, or nil; Locale is a BCP 47 tag, or "".
@@ -133,12 +135,13 @@ type Cursor struct {
 // Counts are a send's messages by status. They stay when messages are purged.
 type Counts struct {
 	Total, Queued, Retry, Delivered, Failed, Undeliverable, Unsubscribed, Canceled, Skipped,
-	Digested int
+	Digested, Throttled int
 }
 
 // Done returns the number of messages whose status is final.
 func (c Counts) Done() int {
-	return c.Delivered + c.Failed + c.Undeliverable + c.Unsubscribed + c.Canceled + c.Skipped + c.Digested
+	return c.Delivered + c.Failed + c.Undeliverable + c.Unsubscribed + c.Canceled + c.Skipped + c.Digested +
+		c.Throttled
 }
 
 // Status is the delivery status of a message.
@@ -155,12 +158,13 @@ const (
 	Canceled      Status = "canceled"     // v1 shows it as undeliverable, as v2 counts it
 	Skipped       Status = "skipped"      // by a workflow or the user; v1 shows it as undeliverable, v2 as sent
 	Digested      Status = "digested"     // v1 shows what became of the digest
+	Throttled     Status = "throttled"    // over the kind's limit; v1 shows it as undeliverable, v2 as sent
 )
 
 // Final reports whether the status no longer changes by itself.
 func (s Status) Final() bool {
 	switch s {
-	case Delivered, Failed, Undeliverable, Unsubscribed, Canceled, Skipped, Digested:
+	case Delivered, Failed, Undeliverable, Unsubscribed, Canceled, Skipped, Digested, Throttled:
 		return true
 	}
 	return false

@@ -40,6 +40,7 @@ type Store interface {
 	Providers
 	Timelines
 	Digests
+	Throttles
 	People
 	Recurrings
 	Statistics
@@ -130,6 +131,8 @@ type Preferences interface {
 	// Unsubscribed returns the channels on which users do not want kinds, without those that are wanted on all:
 	// UnwantedAll for users who unsubscribed from the kind or from everything.
 	Unsubscribed(ctx context.Context, of []Subscription) (map[Subscription]Unwanted, error)
+	// QuietHours returns the quiet hours of those users that have any.
+	QuietHours(ctx context.Context, users []string) (map[string]*QuietHours, error)
 	// Suppressed returns the suppressed addresses among emails, ignoring case,
 	// in the given spelling.
 	Suppressed(ctx context.Context, emails []string) (map[string]bool, error)

@@ -40,6 +40,7 @@ type figurePoints struct {
 	Canceled      []int64
 	Skipped       []int64
 	Digested      []int64
+	Throttled     []int64
 	Retried       []int64
 }
 
@@ -78,7 +79,7 @@ func (f *figuresShown) MarshalJSON() ([]byte, error) { return f.raw, nil }
 func (p *figurePoints) row(from, to int) (cells []string, empty bool) {
 	empty = true
 	for _, of := range [][]int64{p.Accepted, p.Delivered, p.Failed, p.Undeliverable, p.Unsubscribed, p.Canceled, p.Skipped,
-		p.Digested, p.Retried} {
+		p.Digested, p.Throttled, p.Retried} {
 		sum := int64(0)
 		for i := from; i < min(to, len(of)); i++ {
 			sum += of[i]
@@ -92,7 +93,7 @@ func (p *figurePoints) row(from, to int) (cells []string, empty bool) {
 // Show prints a table.
 func (f *figuresShown) Show(p *term.Printer) {
 	numbers := []string{"accepted", "delivered", "failed", "undeliverable", "unsubscribed", "canceled", "skipped",
-		"digested", "retried"}
+		"digested", "throttled", "retried"}
 	all := len(f.Times)
 	total, none := f.Total.row(0, all)
 	if none {

@@ -425,6 +425,8 @@ func Commands() []*core.Command {
 			changeWorkflow, "disk-full", "disk-full --set @workflow.json", "disk-full --delete"),
 		core.Entry("notifications digest", "KIND", "Show or set how a kind's notifications are collected", core.NeedsLogin,
 			changeDigest, "comments", "comments --window 1h --max 50 --key thread.id", "comments --delete"),
+		core.Entry("notifications throttle", "KIND", "Show or limit how many of a kind a recipient gets", core.NeedsLogin,
+			changeThrottle, "comments", "comments --limit 3 --window 1h", "comments --delete"),
 		core.Entry("notifications destinations", "", "Show or set where a client's chat and webhook messages go",
 			core.NeedsLogin, changeDestinations, "", "--set chat --to @slack-address --format slack",
 			"--set webhook --to https://app.example.com/notifications", "--delete chat"),

@@ -3,6 +3,7 @@ package notifications
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -20,6 +21,10 @@ type preferencesFlags struct {
 	Subscribe   []string `long:"subscribe" value-name:"CLIENT/KIND" description:"Subscribe to this kind; 'all' reverts --unsubscribe all"`
 	Off         []string `long:"off" value-name:"CLIENT/KIND/CHANNEL" description:"Turn one channel of this kind off, such as email"`
 	On          []string `long:"on" value-name:"CLIENT/KIND/CHANNEL" description:"Turn one channel of this kind on"`
+	Quiet       string   `long:"quiet-hours" value-name:"FROM-TO" description:"Set quiet hours such as 22:00-07:00; 'off' deletes them"`
+	Zone        string   `long:"zone" value-name:"ZONE" description:"Time zone for --quiet-hours, such as Europe/Berlin"`
+	Days        string   `long:"quiet-days" value-name:"LIST" description:"Days on which the quiet hours begin, such as mon,tue (default: all)"`
+	Channels    string   `long:"quiet-channels" value-name:"LIST" description:"Channels that wait in quiet hours (default: all but inbox)"`
 }
 
 type preference struct {
@@ -29,9 +34,30 @@ type preference struct {
 	Channels    map[string]bool `json:"channels"`
 }
 
+// quietHours are when messages wait.
+type quietHours struct {
+	From     string   `json:"from"`
+	To       string   `json:"to"`
+	Zone     string   `json:"zone"`
+	Days     []string `json:"days,omitempty"`
+	Channels []string `json:"channels,omitempty"`
+}
+
+func (q *quietHours) String() string {
+	text := q.From + " to " + q.To + " (" + q.Zone + ")"
+	if len(q.Days) > 0 {
+		text += " on " + strings.Join(q.Days, ", ")
+	}
+	if len(q.Channels) > 0 {
+		text += ", only " + strings.Join(q.Channels, ", ")
+	}
+	return text
+}
+
 type preferences struct {
-	UserID  string `json:"user_id"`
-	Global  bool   `json:"global_unsubscribe"`
+	UserID  string      `json:"user_id"`
+	Global  bool        `json:"global_unsubscribe"`
+	Quiet   *quietHours `json:"quiet_hours,omitempty"`
 	Clients map[string]struct {
 		Kinds         map[string]preference `json:"kinds"`
 		CampaignTypes map[string]preference `json:"campaign_types"`
@@ -41,6 +67,9 @@ type preferences struct {
 func (r *preferences) Show(p *term.Printer) {
 	if r.Global {
 		p.Println("Unsubscribed from all notifications that are not critical.")
+	}
+	if r.Quiet != nil {
+		p.Println("Quiet hours: " + r.Quiet.String())
 	}
 	if len(r.Clients) == 0 {
 		p.Println("No notifications received yet.")
@@ -81,7 +110,9 @@ type clientWishes struct {
 
 // wishes is the body of a change.
 type wishes struct {
-	Global  *bool                    `json:"global_unsubscribe,omitempty"`
+	Global *bool `json:"global_unsubscribe,omitempty"`
+	// Quiet is null to delete the quiet hours.
+	Quiet   json.RawMessage          `json:"quiet_hours,omitempty"`
 	Clients map[string]*clientWishes `json:"clients,omitempty"`
 }
 
@@ -132,7 +163,34 @@ func (f *preferencesFlags) wishes(now *preferences) (*wishes, error) {
 			change.of(now, parts[0], parts[1]).Channels[parts[2]] = one.on
 		}
 	}
-	return change, nil
+	return change, f.quiet(change)
+}
+
+// quiet adds what the flags change about quiet hours.
+func (f *preferencesFlags) quiet(to *wishes) (err error) {
+	switch {
+	case f.Quiet == "" && f.Zone+f.Days+f.Channels != "":
+		return core.UsageError("--zone, --quiet-days and --quiet-channels need --quiet-hours")
+	case f.Quiet == "":
+		return nil
+	case f.Quiet == "off":
+		to.Quiet = json.RawMessage("null")
+		return nil
+	}
+	from, until, ok := strings.Cut(f.Quiet, "-")
+	if !ok || f.Zone == "" {
+		return core.UsageError("--quiet-hours needs two times and --zone, such as " +
+			"--quiet-hours 22:00-07:00 --zone Europe/Berlin")
+	}
+	q := quietHours{From: from, To: until, Zone: f.Zone}
+	if f.Days != "" {
+		q.Days = strings.Split(f.Days, ",")
+	}
+	if f.Channels != "" {
+		q.Channels = strings.Split(f.Channels, ",")
+	}
+	to.Quiet, err = json.Marshal(q)
+	return err
 }
 
 // preferences sends a request about the preferences of the user: as the logged-in user for their own, otherwise
@@ -164,7 +222,7 @@ func changePreferences(ctx context.Context, s *core.Session, _ core.Words, f *pr
 	if err := f.preferences(ctx, s, http.MethodGet, nil, now); err != nil {
 		return nil, err
 	}
-	if len(f.Subscribe)+len(f.Unsubscribe)+len(f.Off)+len(f.On) > 0 {
+	if len(f.Subscribe)+len(f.Unsubscribe)+len(f.Off)+len(f.On)+len(f.Quiet+f.Zone+f.Days+f.Channels) > 0 {
 		change, err := f.wishes(now)
 		if err != nil {
 			return nil, err

@@ -72,6 +72,7 @@ type recipientData struct {
 		Source string
 		Reason string
 	}
+	Quiet        []*quietHours `json:"quiet_hours"`
 	Unsubscribed []struct {
 		ClientID string `json:"client_id"`
 		KindID   string `json:"kind_id"`
@@ -105,6 +106,9 @@ func (d *recipientData) Show(p *term.Printer) {
 	}
 	for _, s := range d.Suppressions {
 		p.Println(fmt.Sprintf("suppressed: %s (%s) %s", s.Email, s.Source, s.Reason))
+	}
+	for _, q := range d.Quiet {
+		p.Println("quiet hours: " + q.String())
 	}
 	for _, u := range d.Unsubscribed {
 		by := ""

@@ -14,7 +14,7 @@ import (
 
 // figurePoints have a number for each time, as the API has them.
 type figurePoints struct {
-	Accepted, Delivered, Failed, Undeliverable, Unsubscribed, Canceled, Skipped, Digested, Retried []int64
+	Accepted, Delivered, Failed, Undeliverable, Unsubscribed, Canceled, Skipped, Digested, Throttled, Retried []int64
 }
 
 type figureGroup struct {
@@ -60,7 +60,7 @@ var figureSpans = []struct{ name, period, last string }{
 var (
 	figureDimensions = []string{"kind", "channel", "domain", "template"}
 	figureHeadings   = []string{"Accepted", "Delivered", "Failed", "Undeliverable", "Unsubscribed", "Canceled", "Skipped",
-		"In digests", "Tried again"}
+		"In digests", "Over a limit", "Tried again"}
 )
 
 // figures is GET /console/notifications/figures: numbers of deliveries, for administrators of all clients. ?by= is what
@@ -147,7 +147,7 @@ func (g *figureGroup) name(by string) (name, filter, value string) {
 func (p *figurePoints) sums() []int64 {
 	all := make([]int64, 0, len(figureHeadings))
 	for _, of := range [][]int64{p.Accepted, p.Delivered, p.Failed, p.Undeliverable, p.Unsubscribed, p.Canceled, p.Skipped,
-		p.Digested, p.Retried} {
+		p.Digested, p.Throttled, p.Retried} {
 		sum := int64(0)
 		for _, n := range of {
 			sum += n

@@ -36,13 +36,15 @@ type send struct {
 		Canceled      int `json:"canceled"`
 		Skipped       int `json:"skipped"`
 		Digested      int `json:"digested"`
+		Throttled     int `json:"throttled"`
 	} `json:"counts"`
 }
 
 // Done is how many messages have a final status.
 func (s send) Done() int {
 	c := s.Counts
-	return c.Delivered + c.Failed + c.Undeliverable + c.Unsubscribed + c.Canceled + c.Skipped + c.Digested
+	return c.Delivered + c.Failed + c.Undeliverable + c.Unsubscribed + c.Canceled + c.Skipped + c.Digested +
+		c.Throttled
 }
 
 // to describes the audiences.

@@ -16,8 +16,9 @@ type kindPage struct {
 	Client, Kind string
 	Steps        []string // in words, in order
 	JSON         string   // the workflow; "" if the kind has none
-	Digest       string   // how they are collected, in words
-	Command, Set string
+	// Digest and Throttle are how they are collected and limited, in words.
+	Digest, Throttle string
+	Command, Set     string
 }
 
 // kind is GET /console/notifications/clients/CLIENT/kinds/KIND.
@@ -34,12 +35,14 @@ func (c pages) kind(w http.ResponseWriter, r *http.Request, s *page.Session) err
 		return err
 	}
 	d.Steps = answer.Description
-	var digest struct{ Description string }
-	if err := c.Notifications(r, s).Get(&digest, "/kinds/"+url.PathEscape(d.Kind)+"/digest",
-		url.Values{"client_id": {d.Client}}); err != nil {
-		return err
+	for name, text := range map[string]*string{"digest": &d.Digest, "throttle": &d.Throttle} {
+		var rule struct{ Description string }
+		if err := c.Notifications(r, s).Get(&rule, "/kinds/"+url.PathEscape(d.Kind)+"/"+name,
+			url.Values{"client_id": {d.Client}}); err != nil {
+			return err
+		}
+		*text = rule.Description
 	}
-	d.Digest = digest.Description
 	if string(answer.Workflow) != "null" {
 		d.JSON = page.Indented(answer.Workflow)
 	}

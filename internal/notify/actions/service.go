@@ -246,7 +246,8 @@ func (s *Service) describe(ctx context.Context, r Request, n *notify.Send) error
 		return fault.New(fault.Unprocessable, "Insufficient privileges to send notification %s", r.KindID)
 	}
 	n.KindID, n.Critical, n.KindDescription = kind.ID, kind.Critical, cmp.Or(kind.Description, kind.ID)
-	n.Channels, n.Workflow, n.DigestRule = kind.Travels(), kind.Workflow, kind.DigestRule
+	n.Channels, n.Workflow = kind.Travels(), kind.Workflow
+	n.DigestRule, n.ThrottleRule = kind.DigestRule, kind.ThrottleRule
 	return nil
 }
 

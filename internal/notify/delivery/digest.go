@@ -24,10 +24,10 @@ func (d *Delivery) gather(ctx context.Context, s *sorted) error {
 	var part sorted
 	for i := range s.ready {
 		l := &s.ready[i]
-		if !l.Send.Collects(l.Channel) {
+		if !l.Send.CollectsAll(l.Channel) {
 			continue
 		}
-		if at := l.Send.ExpiresAt; at.IsZero() || !at.Before(now.Add(time.Duration(l.Send.DigestRule.Window))) {
+		if l.endsInTime(now) {
 			part.ready = append(part.ready, *l)
 		}
 	}
@@ -47,6 +47,12 @@ func (d *Delivery) gather(ctx context.Context, s *sorted) error {
 		return o, is
 	})
 	return nil
+}
+
+// endsInTime reports whether the digest of a message ends before the message expires.
+func (l *message) endsInTime(now time.Time) bool {
+	at := l.Send.ExpiresAt
+	return at.IsZero() || !at.Before(now.Add(time.Duration(l.Send.DigestRule.Window)))
 }
 
 // entry is the outcome of a message that is collected.

@@ -69,18 +69,20 @@ func (d *Delivery) newLines() []*line {
 		return &line{id, c, newInFlight(d.o.Workers*d.o.Batch, d.o.Metrics), newSignal(), steps}
 	}
 	lines := []*line{make(notify.Email, d.o.Channel, d.current, d.workflow, d.gather, d.addresses, d.wanted,
-		d.notSuppressed, d.languages)}
+		d.notSuppressed, d.quiet, d.throttle, d.languages)}
 	for _, more := range []struct {
 		id    notify.ChannelID
 		steps []func(context.Context, *sorted) error
 	}{
 		{notify.Inbox, []func(context.Context, *sorted) error{d.current, d.workflow, d.users, d.gather, d.wanted,
-			d.languages}},
-		{notify.Hook, []func(context.Context, *sorted) error{d.current, d.workflow, d.gather, d.wanted, d.languages}},
+			d.quiet, d.throttle, d.languages}},
+		{notify.Hook, []func(context.Context, *sorted) error{d.current, d.workflow, d.gather, d.wanted, d.quiet,
+			d.throttle, d.languages}},
 		// A chat is no recipient that could unsubscribe.
-		{notify.Chat, []func(context.Context, *sorted) error{d.current, d.workflow, d.gather, d.languages}},
-		{notify.SMS, []func(context.Context, *sorted) error{d.current, d.workflow, d.gather, d.wanted, d.phones,
+		{notify.Chat, []func(context.Context, *sorted) error{d.current, d.workflow, d.gather, d.throttle,
 			d.languages}},
+		{notify.SMS, []func(context.Context, *sorted) error{d.current, d.workflow, d.gather, d.wanted, d.phones,
+			d.quiet, d.throttle, d.languages}},
 	} {
 		if c := d.o.More[more.id]; c != nil {
 			lines = append(lines, make(more.id, c, more.steps...))

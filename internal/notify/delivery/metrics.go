@@ -28,7 +28,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_notify_messages_total",
 			Help: "Messages by outcome: queued, delivered, failed, retry (each temporary failure), undeliverable, " +
-				"unsubscribed, canceled (while claimed), skipped (by a workflow or the user), digested.",
+				"unsubscribed, canceled (while claimed), skipped (by a workflow or the user), digested, throttled.",
 		}, []string{"status"}),
 		parked: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "ingot_notify_parked_total", Help: "Messages that failed because they could not be rendered.",
@@ -61,7 +61,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, []string{"result"}),
 	}
 	for _, s := range []notify.Status{notify.Queued, notify.Delivered, notify.Failed, notify.Retry, notify.Undeliverable,
-		notify.Unsubscribed, notify.Canceled, notify.Skipped, notify.Digested} {
+		notify.Unsubscribed, notify.Canceled, notify.Skipped, notify.Digested, notify.Throttled} {
 		m.messages.WithLabelValues(string(s))
 	}
 	r.MustRegister(m.messages, m.parked, m.inFlight, m.waiting, m.expanding, m.lag, m.journal, m.cut,

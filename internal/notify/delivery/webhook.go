@@ -119,9 +119,10 @@ func (c *caller) callbacks(hook notify.Webhook, messages []*notify.Claimed) []no
 // wants reports whether a webhook is called for a status. Webhooks that were
 // created before messages could be unsubscribed get them as undeliverable ones.
 // About canceled messages there is no call, because the answer to the cancellation counts them, and about skipped
-// ones neither: the recipient was reached by another channel, or not meant to be.
+// and throttled ones neither: the recipient was reached by another channel, or not meant to be.
 func wants(hook notify.Webhook, s notify.Status) bool {
-	if s == notify.Canceled || s == notify.Skipped || s == notify.Digested {
+	switch s {
+	case notify.Canceled, notify.Skipped, notify.Digested, notify.Throttled:
 		return false
 	}
 	return len(hook.Events) == 0 || slices.Contains(hook.Events, s) || s == notify.Unsubscribed &&

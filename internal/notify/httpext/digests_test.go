@@ -120,7 +120,7 @@ func TestDigested(t *testing.T) {
 		"/messages?status=digested&user_id=u-1":   id,
 		"/sends":                                  `"digest_entries":2`,
 		"/messages?send=" + sendOf(t, w, c, 1):    `"status":"queued"`,
-		"/sends/" + sendOf(t, w, c, 2):            `"digested":1}`,
+		"/sends/" + sendOf(t, w, c, 2):            `"digested":1,`,
 		"/messages?status=queued&user_id=u-1":     `"status":"queued"`,
 		"/sends/" + sendOf(t, w, c, 1):            `"subject":"2 notifications: `,
 		"/messages?channel=email&status=digested": id,

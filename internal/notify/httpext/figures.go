@@ -39,6 +39,7 @@ type pointsBody struct {
 	Canceled      []int64 `json:"canceled"`
 	Skipped       []int64 `json:"skipped"`
 	Digested      []int64 `json:"digested"`
+	Throttled     []int64 `json:"throttled"`
 	Retried       []int64 `json:"retried"`
 }
 
@@ -56,11 +57,11 @@ type figureGroup struct {
 func presentPoints(points []notify.Figures) pointsBody {
 	n := len(points)
 	b := pointsBody{make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n),
-		make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)}
+		make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)}
 	for i, p := range points {
 		b.Accepted[i], b.Delivered[i], b.Failed[i], b.Undeliverable[i] = p.Accepted, p.Delivered, p.Failed, p.Undeliverable
 		b.Unsubscribed[i], b.Canceled[i], b.Skipped[i], b.Digested[i] = p.Unsubscribed, p.Canceled, p.Skipped, p.Digested
-		b.Retried[i] = p.Retried
+		b.Throttled[i], b.Retried[i] = p.Throttled, p.Retried
 	}
 	return b
 }

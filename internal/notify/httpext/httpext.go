@@ -178,6 +178,7 @@ func Register(g *web.Group, o Options) {
 	f.registerProviders(g)
 	f.registerWorkflows(g)
 	f.registerDigests(g)
+	f.registerThrottles(g)
 	f.registerInbox(g)
 	f.registerPeople(g)
 	f.registerPreferences(g)

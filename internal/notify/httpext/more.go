@@ -141,7 +141,7 @@ func (f *handlers) createWebhook(w http.ResponseWriter, r *http.Request) error {
 		problems = append(problems, `"url" must be an http or https address without a user name`)
 	}
 	for _, e := range body.Events {
-		if !e.Final() || e == notify.Canceled || e == notify.Skipped || e == notify.Digested {
+		if !e.Final() || e == notify.Canceled || e == notify.Skipped || e == notify.Digested || e == notify.Throttled {
 			problems = append(problems, `"events" may hold "delivered", "failed", "undeliverable" and "unsubscribed"`)
 			break
 		}

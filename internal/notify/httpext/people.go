@@ -38,7 +38,7 @@ func person(r *http.Request, clientID, userID, email string) (notify.Person, err
 }
 
 // personSections are the members of an answer in the order of notify.People.
-var personSections = []string{"suppressions", "unsubscribed", "lists", "scheduled", "inbox", "messages"}
+var personSections = []string{"suppressions", "quiet_hours", "unsubscribed", "lists", "scheduled", "inbox", "messages"}
 
 // personWriter writes what is stored about a person as one JSON object, whose members are lists, one value at a time.
 // The last write returns the first error of all.
@@ -160,6 +160,8 @@ func (f *handlers) writePerson(p notify.Person, w *personWriter, v any) error {
 	switch v := v.(type) {
 	case notify.Suppression:
 		return w.add("suppressions", suppressionBody(v))
+	case *notify.QuietHours:
+		return w.add("quiet_hours", v)
 	case notify.Objection:
 		return w.add("unsubscribed", presentObjection(v))
 	case notify.ListedMember:

@@ -1,6 +1,7 @@
 package httpext
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -50,8 +51,10 @@ func namedUser(r *http.Request) (string, error) {
 }
 
 type preferencesBody struct {
-	UserID  string                            `json:"user_id"`
-	Global  bool                              `json:"global_unsubscribe"`
+	UserID string `json:"user_id"`
+	Global bool   `json:"global_unsubscribe"`
+	// Quiet is left out if the user has none.
+	Quiet   *notify.QuietHours                `json:"quiet_hours,omitempty"`
 	Clients map[string]*clientPreferencesBody `json:"clients"`
 }
 
@@ -70,7 +73,7 @@ type kindPreferencesBody struct {
 }
 
 func presentPreferences(user string, global bool, all []notify.Preference) preferencesBody {
-	out := preferencesBody{user, global, map[string]*clientPreferencesBody{}}
+	out := preferencesBody{UserID: user, Global: global, Clients: map[string]*clientPreferencesBody{}}
 	for i := range all {
 		p := &all[i]
 		of := out.Clients[p.ClientID]
@@ -108,12 +111,20 @@ func (f *handlers) answerPreferences(w http.ResponseWriter, r *http.Request, use
 		return err
 	}
 	types, err := f.Store.CampaignPreferences(r.Context(), user)
-	return web.Answer(w, http.StatusOK, presentPreferences(user, global, append(kinds, types...)), err)
+	if err != nil {
+		return err
+	}
+	quiet, err := f.Store.QuietHours(r.Context(), []string{user})
+	body := presentPreferences(user, global, append(kinds, types...))
+	body.Quiet = quiet[user]
+	return web.Answer(w, http.StatusOK, body, err)
 }
 
 // preferenceChange is the body of a PATCH. What it does not mention stays.
 type preferenceChange struct {
-	Global  *bool `json:"global_unsubscribe"`
+	Global *bool `json:"global_unsubscribe"`
+	// Quiet deletes the quiet hours if it is null.
+	Quiet   json.RawMessage `json:"quiet_hours"`
 	Clients map[string]struct {
 		Kinds         map[string]kindChange `json:"kinds"`
 		CampaignTypes map[string]kindChange `json:"campaign_types"`
@@ -143,11 +154,36 @@ func (f *handlers) changePreferences(of func(*http.Request) (string, error)) web
 		if err != nil {
 			return err
 		}
+		if err := readQuiet(&change, body.Quiet); err != nil {
+			return err
+		}
 		if err := f.Store.ChangePreferences(r.Context(), user, change); err != nil {
 			return err
 		}
 		return f.answerPreferences(w, r, user)
 	}
+}
+
+// readQuiet reads the change of the quiet hours.
+func readQuiet(to *notify.PreferenceChange, text json.RawMessage) (err error) {
+	if len(text) == 0 {
+		return nil
+	}
+	if to.NoQuiet = string(text) == "null"; to.NoQuiet {
+		return nil
+	}
+	var body struct {
+		From     string   `json:"from"`
+		To       string   `json:"to"`
+		Zone     string   `json:"zone"`
+		Days     []string `json:"days"`
+		Channels []string `json:"channels"`
+	}
+	if err := web.DecodeLine(text, &body); err != nil {
+		return err
+	}
+	to.Quiet, err = notify.NewQuietHours(body.From, body.To, body.Zone, body.Days, body.Channels)
+	return err
 }
 
 // wishes returns the changes of a request, or all problems with their paths.

@@ -49,6 +49,7 @@ type countsBody struct {
 	Canceled      int `json:"canceled"`
 	Skipped       int `json:"skipped"`
 	Digested      int `json:"digested"`
+	Throttled     int `json:"throttled"`
 }
 
 type link struct {
@@ -62,7 +63,7 @@ func (f *handlers) presentSend(s notify.Send) sendBody {
 		Audiences: s.Audiences,
 		Subject:   s.Content.Subject, Received: s.Received,
 		Counts: countsBody{c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable, c.Unsubscribed,
-			c.Canceled, c.Skipped, c.Digested},
+			c.Canceled, c.Skipped, c.Digested, c.Throttled},
 		Links: map[string]link{"self": {"/sends/" + id}, "messages": {"/messages?send=" + id}},
 	}
 	out.Attachments = presentAttachments(s.Attachments)
@@ -340,10 +341,11 @@ func (f *handlers) messageQuery(r *http.Request, q url.Values) (notify.MessageQu
 	}
 	switch query.Status {
 	case "", notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable, notify.Unsubscribed,
-		notify.Canceled, notify.Skipped, notify.Digested:
+		notify.Canceled, notify.Skipped, notify.Digested, notify.Throttled:
 	default:
 		return query, fault.New(fault.BadQuery,
-			"status must be queued, retry, delivered, failed, undeliverable, unsubscribed, canceled, skipped or digested.")
+			"status must be queued, retry, delivered, failed, undeliverable, unsubscribed, canceled, skipped, "+
+				"digested or throttled.")
 	}
 	if name := q.Get("channel"); name != "" {
 		channels, err := notify.ParseChannels([]string{name})

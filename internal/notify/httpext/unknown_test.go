@@ -99,6 +99,7 @@ func TestUnknownFields(t *testing.T) {
 		{1, "POST /sends", "", `{"kind_id":"news","recipients":[{"user":"u-1","colour":"x"}]}`, 422, "colour", ""},
 		{1, "POST /webhooks", "", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /kinds/{kind}/workflow", "/kinds/news/workflow", `{"steps":[{"channel":"email"}],"colour":"x"}`, 422, "colour", ""},
+		{1, "PUT /kinds/{kind}/throttle", "/kinds/news/throttle", `{"limit":1,"window":"1h","colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /kinds/{kind}/digest", "/kinds/news/digest", `{"window":"1h","colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /kinds/{kind}/channels", "/kinds/news/channels", `{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /campaign_types/{type}/channels", "/campaign_types/" + kind.ID + "/channels",
@@ -138,6 +139,7 @@ func TestUnknownFields(t *testing.T) {
 		{2, "POST /sends", "", `{"kind_id":"news","recipients":[{"user":"u-1","colour":"x"}]}`, 422, "colour", ""},
 		{2, "POST /webhooks", "", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /kinds/{kind}/workflow", "/kinds/news/workflow", `{"steps":[{"channel":"email"}],"colour":"x"}`, 422, "colour", ""},
+		{2, "PUT /kinds/{kind}/throttle", "/kinds/news/throttle", `{"limit":1,"window":"1h","colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /kinds/{kind}/digest", "/kinds/news/digest", `{"window":"1h","colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /kinds/{kind}/channels", "/kinds/news/channels", `{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /campaign_types/{type}/channels", "/campaign_types/" + kind.ID + "/channels",
@@ -172,7 +174,7 @@ func TestUnknownFields(t *testing.T) {
 		if slices.Contains([]string{"/templates/preview", "/templates/check", "/webhooks", "/sends", "/erasures"},
 			path) ||
 			strings.Contains(path, "/variants/") || strings.Contains(path, "/channels") || strings.Contains(path, "/workflow") ||
-			strings.HasSuffix(path, "/digest") ||
+			strings.HasSuffix(path, "/digest") || strings.HasSuffix(path, "/throttle") ||
 			strings.HasPrefix(path, "/partials/") || strings.HasSuffix(path, "/rollback") ||
 			strings.HasPrefix(path, "/destinations") || strings.HasPrefix(path, "/providers") ||
 			strings.HasPrefix(path, "/preferences") ||

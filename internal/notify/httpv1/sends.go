@@ -279,7 +279,8 @@ func (f *handlers) message(w http.ResponseWriter, r *http.Request) error {
 	switch status { // this version has four words
 	case notify.Retry:
 		status = notify.Queued
-	case notify.Unsubscribed, notify.Canceled, notify.Skipped, notify.Digested:
+	case notify.Unsubscribed, notify.Canceled, notify.Skipped, notify.Digested,
+		notify.Throttled:
 		status = notify.Undeliverable
 	}
 	return web.Answer(w, http.StatusOK, map[string]string{"status": string(status)}, nil)

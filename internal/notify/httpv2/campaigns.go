@@ -191,7 +191,7 @@ func (f *handlers) campaignStatus(w http.ResponseWriter, r *http.Request) error 
 		Completed     *time.Time `json:"completed_time"`
 		Links         links      `json:"_links"`
 	}{
-		id, "sending", c.Total, c.Delivered + c.Unsubscribed + c.Skipped, c.Retry, c.Failed, c.Queued,
+		id, "sending", c.Total, c.Delivered + c.Unsubscribed + c.Skipped + c.Throttled, c.Retry, c.Failed, c.Queued,
 		c.Undeliverable + c.Canceled, s.Received, nil,
 		linksOf("self", "/campaigns/"+id+"/status", "campaign", "/campaigns/"+id),
 	}

@@ -47,5 +47,5 @@
 // notify/notifydb/catalog, notify/notifydb/figures, notify/notifydb/files,
 // notify/notifydb/inboxes, notify/notifydb/occurrences,
 // notify/notifydb/preferences, notify/notifydb/query, notify/notifydb/repeats,
-// notify/notifydb/usage, notify/notifydb/webhooks.
+// notify/notifydb/throttles, notify/notifydb/usage, notify/notifydb/webhooks.
 package notifydb

@@ -229,8 +229,13 @@ func (s *Store) findAddresses(ctx context.Context, e *erasure) error {
 	})
 }
 
-// erasePreferences replaces what the person unsubscribed from by hashes.
+// erasePreferences replaces what the person unsubscribed from by hashes, and deletes their quiet hours.
 func (s *Store) erasePreferences(ctx context.Context, e *erasure) error {
+	if e.All {
+		if err := s.EraseQuietHours(ctx, e.Person); err != nil {
+			return err
+		}
+	}
 	return s.ErasePreferences(ctx, e.Person, func(tx *db.Tx, n int) error { return e.count(tx, "preferences", n) })
 }
 

@@ -191,6 +191,19 @@ func addAll[T any](list []T, err error, add func(any) error) error {
 }
 
 func (s *Store) showObjections(ctx context.Context, p notify.Person, add func(any) error) error {
+	if p.All {
+		quiet, err := s.QuietHours(ctx, p.Subscribers())
+		if err != nil {
+			return err
+		}
+		for _, id := range p.Subscribers() {
+			if quiet[id] != nil {
+				if err := add(quiet[id]); err != nil {
+					return err
+				}
+			}
+		}
+	}
 	found, err := s.ObjectionsOf(ctx, p)
 	return addAll(found, err, add)
 }

@@ -35,7 +35,8 @@ type sendData struct {
 	DigestRule        *notify.DigestRule `json:"collect,omitempty"`
 	Digest            *notify.Digest     `json:"digest,omitempty"`
 
-	Attachments []notify.Attachment `json:"files,omitempty"`
+	Attachments  []notify.Attachment  `json:"files,omitempty"`
+	ThrottleRule *notify.ThrottleRule `json:"throttle,omitempty"`
 }
 
 // encodeSend encodes the data column. Texts were checked: JSON would hide a
@@ -57,7 +58,7 @@ func encodeSend(s *notify.Send) (string, error) {
 	out, err := json.Marshal(sendData{
 		s.SenderID, s.CampaignTypeID, s.Critical, s.KindDescription, s.SourceDescription, s.TemplateID,
 		s.Audiences, s.Content, s.RequestID, s.Trace, s.Data, s.Locale, s.Channels, s.Workflow,
-		db.Nanos(s.SendAt), db.Nanos(s.ExpiresAt), s.DigestRule, s.Digest, s.Attachments,
+		db.Nanos(s.SendAt), db.Nanos(s.ExpiresAt), s.DigestRule, s.Digest, s.Attachments, s.ThrottleRule,
 	})
 	return string(out), err
 }
@@ -91,7 +92,7 @@ func (r *sendRow) set(d *sendData) {
 	r.Audiences, r.Content, r.RequestID, r.Trace = d.Audiences, d.Content, d.RequestID, d.Trace
 	r.Channels, r.Workflow, r.DigestRule, r.Digest = d.Channels, d.Workflow, d.DigestRule, d.Digest
 	r.Data, r.Locale, r.SendAt, r.ExpiresAt = d.Data, d.Locale, db.Time(d.SendAt), db.Time(d.ExpiresAt)
-	r.Attachments = d.Attachments
+	r.Attachments, r.ThrottleRule = d.Attachments, d.ThrottleRule
 }
 
 // Send implements notify.Store.
@@ -184,10 +185,10 @@ func count(tx *db.Tx, r *sendRow) error {
 	c := &r.Counts
 	err := tx.QueryRow(`SELECT COALESCE(SUM(total), 0), COALESCE(SUM(queued), 0), COALESCE(SUM(retry), 0), COALESCE(SUM(delivered), 0),
 			COALESCE(SUM(failed), 0), COALESCE(SUM(undeliverable), 0), COALESCE(SUM(unsubscribed), 0), COALESCE(SUM(canceled), 0),
-			COALESCE(SUM(skipped), 0), COALESCE(SUM(digested), 0), COALESCE(MAX(latest), 0)
+			COALESCE(SUM(skipped), 0), COALESCE(SUM(digested), 0), COALESCE(SUM(throttled), 0), COALESCE(MAX(latest), 0)
 			FROM notify_counts WHERE send = ?`, r.Number).
 		Scan(&c.Total, &c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable, &c.Unsubscribed, &c.Canceled,
-			&c.Skipped, &c.Digested, &latest)
+			&c.Skipped, &c.Digested, &c.Throttled, &latest)
 	if err != nil {
 		return err
 	}
@@ -218,7 +219,7 @@ func count(tx *db.Tx, r *sendRow) error {
 
 // statuses are indexed by their number in the database.
 var statuses = [...]notify.Status{notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable,
-	notify.Unsubscribed, notify.Canceled, notify.Skipped, notify.Digested}
+	notify.Unsubscribed, notify.Canceled, notify.Skipped, notify.Digested, notify.Throttled}
 
 func statusNumber(s notify.Status) (int, bool) {
 	for i, known := range statuses {
@@ -232,11 +233,11 @@ func statusNumber(s notify.Status) (int, bool) {
 // counter returns the counter of a status.
 func counter(c *notify.Counts, status int) *int {
 	return [...]*int{&c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable, &c.Unsubscribed,
-		&c.Canceled, &c.Skipped, &c.Digested}[status]
+		&c.Canceled, &c.Skipped, &c.Digested, &c.Throttled}[status]
 }
 
 const countColumns = "send, shard, total, queued, retry, delivered, failed, undeliverable, unsubscribed, canceled, " +
-	"skipped, digested, latest"
+	"skipped, digested, throttled, latest"
 
 // addCounts adds to the counters of a send.
 func addCounts(tx *db.Tx, send int64, shard int, c notify.Counts, latest int64) error {
@@ -246,10 +247,10 @@ func addCounts(tx *db.Tx, send int64, shard int, c notify.Counts, latest int64) 
 			failed = notify_counts.failed + excluded.failed, undeliverable = notify_counts.undeliverable + excluded.undeliverable,
 			unsubscribed = notify_counts.unsubscribed + excluded.unsubscribed,
 			canceled = notify_counts.canceled + excluded.canceled, skipped = notify_counts.skipped + excluded.skipped,
-			digested = notify_counts.digested + excluded.digested,
+			digested = notify_counts.digested + excluded.digested, throttled = notify_counts.throttled + excluded.throttled,
 			latest = CASE WHEN excluded.latest > notify_counts.latest THEN excluded.latest ELSE notify_counts.latest END`,
 		send, shard, c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable, c.Unsubscribed, c.Canceled,
-		c.Skipped, c.Digested, latest)
+		c.Skipped, c.Digested, c.Throttled, latest)
 	return err
 }
 

@@ -21,6 +21,7 @@ import (
 	"ingot/internal/notify/notifydb/preferences"
 	"ingot/internal/notify/notifydb/query"
 	"ingot/internal/notify/notifydb/repeats"
+	"ingot/internal/notify/notifydb/throttles"
 	"ingot/internal/notify/notifydb/usage"
 	"ingot/internal/notify/notifydb/webhooks"
 )
@@ -45,6 +46,7 @@ type Store struct {
 	*inboxes.Inboxes
 	*occurrences.Occurrences
 	*preferences.Choices
+	*throttles.Throttles
 	*webhooks.Hooks
 
 	db     *db.DB
@@ -109,6 +111,7 @@ func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 	s.Files = files.New(d, s.usage, s.now)
 	s.Inboxes = inboxes.New(d, s.usage, s.now, s.log)
 	s.Choices = preferences.New(d, s.now, s.IDKey)
+	s.Throttles = throttles.New(d, s.steady, s.IDKey)
 	s.Occurrences = occurrences.New(d, s.Catalog, s.now)
 	s.Hooks = webhooks.New(d, s.steady)
 	s.filters.ChannelOf = channelOf

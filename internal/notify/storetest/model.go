@@ -140,7 +140,7 @@ func (m *model) finish(t *rapid.T) {
 		o := notify.Outcome{
 			Number: n, At: now, Attempted: rapid.Bool().Draw(t, "attempted"),
 			Status: rapid.SampledFrom([]notify.Status{notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable,
-				notify.Unsubscribed, notify.Skipped}).Draw(t, "status"),
+				notify.Unsubscribed, notify.Skipped, notify.Throttled}).Draw(t, "status"),
 		}
 		if o.Status == notify.Retry {
 			o.Due = now.Add(time.Duration(rapid.SampledFrom([]int{0, 20, 100}).Draw(t, "due")) * time.Second)
@@ -255,6 +255,8 @@ func (m *model) check(t *rapid.T) {
 			k.Canceled++
 		case notify.Skipped:
 			k.Skipped++
+		case notify.Throttled:
+			k.Throttled++
 		}
 		counts[notify.SendOf(n)] = k
 		if !c.status.Final() {

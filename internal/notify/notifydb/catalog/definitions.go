@@ -12,7 +12,8 @@ import (
 // rows are a client's. Rows cost something even if they are empty.
 var definitionTables = []struct{ table, columns, where string }{
 	{"notify_clients", "octet_length(description)", "id = ?"},
-	{"notify_kinds", "octet_length(id) + octet_length(description) + octet_length(workflow) + octet_length(digest)",
+	{"notify_kinds", "octet_length(id) + octet_length(description) + octet_length(workflow) + " +
+		"octet_length(digest) + octet_length(throttle)",
 		"client_id = ?"},
 	{"notify_schemas", "octet_length(content)", "client_id = ?"},
 	{"notify_templates", templateBytes, "creator = ?"},

@@ -10,7 +10,7 @@ import (
 	"ingot/internal/notify/notifydb/query"
 )
 
-const kindColumns = "client_id, id, description, critical, template_id, channels, workflow, digest"
+const kindColumns = "client_id, id, description, critical, template_id, channels, workflow, digest, throttle"
 
 func scanClient(s db.Scanner) (c notify.Client, err error) {
 	err = s.Scan(&c.ID, &c.Description, &c.TemplateID)
@@ -19,13 +19,16 @@ func scanClient(s db.Scanner) (c notify.Client, err error) {
 
 // ScanKind reads a row with the columns of a kind.
 func ScanKind(s db.Scanner) (k notify.Kind, err error) {
-	var w, rule string
-	err = s.Scan(&k.ClientID, &k.ID, &k.Description, &k.Critical, &k.TemplateID, &k.Channels, &w, &rule)
+	var w, rule, throttle string
+	err = s.Scan(&k.ClientID, &k.ID, &k.Description, &k.Critical, &k.TemplateID, &k.Channels, &w, &rule, &throttle)
 	if err == nil && w != "" {
 		err = json.Unmarshal([]byte(w), &k.Workflow)
 	}
 	if err == nil && rule != "" {
 		err = json.Unmarshal([]byte(rule), &k.DigestRule)
+	}
+	if err == nil && throttle != "" {
+		err = json.Unmarshal([]byte(throttle), &k.ThrottleRule)
 	}
 	return k, err
 }
@@ -51,7 +54,7 @@ func (s *Catalog) Register(ctx context.Context, c notify.Client, kinds []notify.
 			keep = append(keep, k.ID)
 			_, err := tx.Exec(query.Insert("notify_kinds", kindColumns)+
 				" ON CONFLICT (client_id, id) DO UPDATE SET description = excluded.description, critical = excluded.critical",
-				c.ID, k.ID, k.Description, k.Critical, orDefault(k.TemplateID), 0, "", "")
+				c.ID, k.ID, k.Description, k.Critical, orDefault(k.TemplateID), 0, "", "", "")
 			if err != nil {
 				return err
 			}

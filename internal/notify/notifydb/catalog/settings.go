@@ -50,24 +50,21 @@ func (s *Catalog) SetChannels(ctx context.Context, ref notify.KindRef, c notify.
 
 // SetWorkflow implements notify.Store.
 func (s *Catalog) SetWorkflow(ctx context.Context, ref notify.KindRef, w *notify.Workflow) error {
-	text := ""
-	if w != nil {
-		encoded, err := json.Marshal(w)
-		if err != nil {
-			return err
-		}
-		if text = string(encoded); !query.Storable(text) {
-			return query.Unstorable(db.ErrText)
-		}
-	}
-	return s.Define(ctx, ref.ClientID, func(tx *db.Tx) error {
-		return query.Found(tx.Exec("UPDATE notify_kinds SET workflow = ? WHERE client_id = ? AND id = ?", text, ref.ClientID,
-			ref.KindID))
-	})
+	return setRule(ctx, s, "workflow", ref, w)
 }
 
 // SetDigestRule implements notify.Store.
 func (s *Catalog) SetDigestRule(ctx context.Context, ref notify.KindRef, r *notify.DigestRule) error {
+	return setRule(ctx, s, "digest", ref, r)
+}
+
+// SetThrottleRule implements notify.Store.
+func (s *Catalog) SetThrottleRule(ctx context.Context, ref notify.KindRef, r *notify.ThrottleRule) error {
+	return setRule(ctx, s, "throttle", ref, r)
+}
+
+// setRule sets a column of a kind to a rule as JSON, or empties it with nil.
+func setRule[T any](ctx context.Context, s *Catalog, column string, ref notify.KindRef, r *T) error {
 	text := ""
 	if r != nil {
 		encoded, err := json.Marshal(r)
@@ -79,7 +76,7 @@ func (s *Catalog) SetDigestRule(ctx context.Context, ref notify.KindRef, r *noti
 		}
 	}
 	return s.Define(ctx, ref.ClientID, func(tx *db.Tx) error {
-		return query.Found(tx.Exec("UPDATE notify_kinds SET digest = ? WHERE client_id = ? AND id = ?", text, ref.ClientID,
-			ref.KindID))
+		return query.Found(tx.Exec("UPDATE notify_kinds SET "+column+" = ? WHERE client_id = ? AND id = ?", text,
+			ref.ClientID, ref.KindID))
 	})
 }

@@ -78,12 +78,13 @@ type figures struct {
 	Canceled      int64 `json:"c"`
 	Skipped       int64 `json:"k"`
 	Digested      int64 `json:"g"`
+	Throttled     int64 `json:"t"`
 	Retried       int64 `json:"r"`
 }
 
 func (f *figures) pointers() []any {
 	return []any{&f.Accepted, &f.Delivered, &f.Failed, &f.Undeliverable, &f.Unsubscribed, &f.Canceled, &f.Skipped,
-		&f.Digested, &f.Retried}
+		&f.Digested, &f.Throttled, &f.Retried}
 }
 
 // Store adds the figures to those that are stored. Transactions call it last, and change rows in the same order, to
@@ -128,7 +129,7 @@ func (c *Changes) places() []place {
 }
 
 const (
-	numbers = "accepted, delivered, failed, undeliverable, unsubscribed, canceled, skipped, digested, retried"
+	numbers = "accepted, delivered, failed, undeliverable, unsubscribed, canceled, skipped, digested, throttled, retried"
 	columns = "series, daily, hour, shard, " + numbers
 	// rowsAtOnce is how many rows a statement for SQLite has; the rest is stored one by one.
 	rowsAtOnce = 16
@@ -140,16 +141,16 @@ const sums = ` ON CONFLICT (series, daily, hour, shard) DO UPDATE SET accepted =
 	undeliverable = notify_figures.undeliverable + excluded.undeliverable,
 	unsubscribed = notify_figures.unsubscribed + excluded.unsubscribed, canceled = notify_figures.canceled + excluded.canceled,
 	skipped = notify_figures.skipped + excluded.skipped, digested = notify_figures.digested + excluded.digested,
-	retried = notify_figures.retried + excluded.retried`
+	throttled = notify_figures.throttled + excluded.throttled, retried = notify_figures.retried + excluded.retried`
 
 // addJSON adds all rows in one round trip, for PostgreSQL.
-const addJSON = "INSERT INTO notify_figures (" + columns + `) SELECT i, y, h, s, a, d, f, u, n, c, k, g, r
+const addJSON = "INSERT INTO notify_figures (" + columns + `) SELECT i, y, h, s, a, d, f, u, n, c, k, g, t, r
 	FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON)) AS v (i BIGINT, y BOOLEAN, h BIGINT, s INTEGER, a BIGINT, d BIGINT,
-	f BIGINT, u BIGINT, n BIGINT, c BIGINT, k BIGINT, g BIGINT, r BIGINT)` + sums
+	f BIGINT, u BIGINT, n BIGINT, c BIGINT, k BIGINT, g BIGINT, t BIGINT, r BIGINT)` + sums
 
 // addRows are statements for one row and for many, for SQLite.
 var addRows = sync.OnceValues(func() (one, many string) {
-	const marks = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	const marks = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	const insert = "INSERT INTO notify_figures (" + columns + ") VALUES "
 	return insert + marks + sums, insert + strings.Repeat(marks+", ", rowsAtOnce-1) + marks + sums
 })
@@ -172,10 +173,10 @@ func add(tx *db.Tx, rows []row) error {
 		if len(rows) < rowsAtOnce {
 			statement, n = one, 1
 		}
-		args := make([]any, 0, 13*n)
+		args := make([]any, 0, 14*n)
 		for _, r := range rows[:n] {
 			args = append(args, r.Series, r.Daily, r.Hour, r.Shard, r.Accepted, r.Delivered, r.Failed, r.Undeliverable,
-				r.Unsubscribed, r.Canceled, r.Skipped, r.Digested, r.Retried)
+				r.Unsubscribed, r.Canceled, r.Skipped, r.Digested, r.Throttled, r.Retried)
 		}
 		if _, err := tx.Exec(statement, args...); err != nil {
 			return err

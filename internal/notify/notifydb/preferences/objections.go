@@ -129,6 +129,18 @@ func (s *Choices) ErasePreferences(ctx context.Context, p notify.Person, count C
 	return nil
 }
 
+// EraseQuietHours deletes the person's quiet hours, which belong to no client.
+func (s *Choices) EraseQuietHours(ctx context.Context, p notify.Person) error {
+	return query.Write(ctx, s.db, func(tx *db.Tx) error {
+		for _, subscriber := range p.Subscribers() {
+			if err := setQuiet(tx, subscriber, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // EraseSuppressions replaces suppressed addresses by hashes, so that they stay suppressed. The list
 // belongs to no client.
 func (s *Choices) EraseSuppressions(ctx context.Context, addresses []string, count Count) error {

@@ -1,0 +1,30 @@
+package cli_test
+
+import "net/http"
+
+// throttleScenarios are about limits and quiet hours.
+var throttleScenarios = []scenario{
+	{"notifications-throttle", []string{"notifications", "throttle", "comments", "--client", "sender",
+		"--client-secret", "x"}},
+	{"notifications-throttle-set", []string{"notifications", "throttle", "comments", "--limit", "3", "--window", "1h",
+		"--over", "digest", "--channels", "email", "--client", "sender", "--client-secret", "x"}},
+	{"notifications-throttle-delete", []string{"notifications", "throttle", "comments", "--delete", "--client", "sender",
+		"--client-secret", "x"}},
+	{"notifications-throttle-wrong", []string{"notifications", "throttle", "comments", "--delete", "--limit", "3"}},
+	{"notifications-preferences-quiet", []string{"notifications", "preferences", "--quiet-hours", "22:00-07:00", "--zone",
+		"Europe/Berlin", "--quiet-days", "mon,tue", "--quiet-channels", "email"}},
+	{"notifications-preferences-loud", []string{"notifications", "preferences", "--quiet-hours", "off"}},
+	{"notifications-preferences-zone", []string{"notifications", "preferences", "--quiet-hours", "22:00-07:00"}},
+}
+
+// throttleAnswer answers requests about the limit of a kind.
+func throttleAnswer(method string) (int, any) {
+	switch method {
+	case http.MethodDelete:
+		return 204, nil
+	case http.MethodPut:
+		return 200, object{"throttle": object{"limit": 3, "window": "1h", "over": "digest", "channels": []any{"email"}},
+			"description": "email at most 3 in 1h, others collected"}
+	}
+	return 200, object{"throttle": nil, "description": "not limited"}
+}

@@ -1,0 +1,85 @@
+package httpext
+
+import (
+	"net/http"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/notify"
+)
+
+// registerThrottles adds the routes that say how many notifications of a kind a recipient gets.
+func (f *handlers) registerThrottles(g *web.Group) {
+	manager := web.Scope(scopeManage)
+	g.Handle("GET", "/kinds/{kind}/throttle", web.Scope(scopeManage, scopeAdmin), f.showThrottle)
+	g.Handle("PUT", "/kinds/{kind}/throttle", manager, f.setThrottle)
+	g.Handle("DELETE", "/kinds/{kind}/throttle", manager, f.deleteThrottle)
+}
+
+// throttleBody has the rule, nil for a kind that has none, and what it says in words.
+type throttleBody struct {
+	Throttle    *notify.ThrottleRule `json:"throttle"`
+	Description string               `json:"description"`
+}
+
+func presentThrottle(k *notify.Kind) throttleBody {
+	switch {
+	case k.ThrottleRule == nil:
+		return throttleBody{Description: "not limited"}
+	case k.Critical:
+		return throttleBody{k.ThrottleRule, "not limited, because the kind is critical"}
+	}
+	return throttleBody{k.ThrottleRule, k.ThrottleRule.String()}
+}
+
+// showThrottle shows one of the caller's kinds, or for administrators one of client_id.
+func (f *handlers) showThrottle(w http.ResponseWriter, r *http.Request) error {
+	q, err := readQuery(r, "client_id")
+	if err != nil {
+		return err
+	}
+	ref := kindOf(r)
+	if ref.ClientID, _, err = owner(r, q); err != nil {
+		return err
+	}
+	k, err := f.Store.Kind(r.Context(), ref)
+	return web.Answer(w, http.StatusOK, presentThrottle(&k), missing(err, "Notification", ref.KindID))
+}
+
+// setThrottle sets the rule of later sends.
+func (f *handlers) setThrottle(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Limit    int      `json:"limit"`
+		Window   string   `json:"window"`
+		Over     string   `json:"over"`
+		Channels []string `json:"channels"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	rule, err := notify.NewThrottleRule(body.Limit, body.Window, body.Over, body.Channels)
+	if err != nil {
+		return err
+	}
+	ref := kindOf(r)
+	k, err := f.Store.Kind(r.Context(), ref)
+	if err != nil {
+		return missing(err, "Notification", ref.KindID)
+	}
+	if k.Critical {
+		return fault.New(fault.Conflict, "The kind %q is critical: its notifications are never limited", ref.KindID)
+	}
+	if err := rule.Fits(k.DigestRule); err != nil {
+		return err
+	}
+	err = f.Store.SetThrottleRule(r.Context(), ref, rule)
+	return web.Answer(w, http.StatusOK, presentThrottle(&notify.Kind{ThrottleRule: rule}),
+		missing(err, "Notification", ref.KindID))
+}
+
+// deleteThrottle lets later notifications be sent without a limit.
+func (f *handlers) deleteThrottle(w http.ResponseWriter, r *http.Request) error {
+	ref := kindOf(r)
+	return web.Answer(w, http.StatusNoContent, nil,
+		missing(f.Store.SetThrottleRule(r.Context(), ref, nil), "Notification", ref.KindID))
+}

@@ -1,0 +1,7 @@
+// Package throttles stores how many messages of a kind recipients got recently.
+// notifydb embeds it.
+//
+// It must not import a driver, another store, or an HTTP API. Only notifydb imports it.
+//
+// Imports: base/db, notify, notify/notifydb/query, notify/notifydb/repeats.
+package throttles

@@ -1,0 +1,190 @@
+package throttles
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/repeats"
+)
+
+// Throttles implements the part of notify.Store that limits messages. It is safe for concurrent use.
+type Throttles struct {
+	db     *db.DB
+	steady func() time.Time
+	key    func(context.Context) ([]byte, error)
+
+	mu     sync.Mutex
+	hashes []byte
+}
+
+// New returns the limits in a database with the tables of notifydb. steady is the clock of due times, and key returns
+// the key for hashes.
+func New(d *db.DB, steady func() time.Time, key func(context.Context) ([]byte, error)) *Throttles {
+	return &Throttles{db: d, steady: steady, key: key}
+}
+
+// hash returns the function that makes ids. They are keyed, so that nobody who reads the table learns who got what.
+func (s *Throttles) hash(ctx context.Context) (func(*notify.Ask) string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hashes == nil {
+		key, err := s.key(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.hashes = key
+	}
+	key := s.hashes
+	return func(a *notify.Ask) string {
+		m := hmac.New(sha256.New, key)
+		fmt.Fprintf(m, "notify throttle: %q %q %d %q", a.ClientID, a.KindID, a.Channel, repeats.MemberOf(a.Recipient))
+		const enough = 16 // bytes, so that no two are the same
+		return hex.EncodeToString(m.Sum(nil)[:enough])
+	}, nil
+}
+
+// admission is a message that counts: its number and when it was admitted.
+type admission [2]int64
+
+// row is a row of notify_throttles.
+type row struct {
+	ID       string `json:"i"`
+	Ends     int64  `json:"e"`
+	Admitted string `json:"a"`
+}
+
+// rows selects the rows of a JSON text.
+func rows(d db.Dialect) string {
+	if d == db.Postgres {
+		return "SELECT i, e, a FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON)) AS v (i TEXT, e BIGINT, a TEXT)"
+	}
+	return "SELECT value ->> 'i' AS i, value ->> 'e' AS e, value ->> 'a' AS a FROM json_each(?) WHERE TRUE"
+}
+
+// Admit implements notify.Store.
+func (s *Throttles) Admit(ctx context.Context, asks []notify.Ask) (map[int64]bool, error) {
+	if len(asks) == 0 {
+		return map[int64]bool{}, nil
+	}
+	hash, err := s.hash(ctx)
+	if err != nil {
+		return nil, err
+	}
+	groups := map[string][]*notify.Ask{}
+	for i := range asks {
+		id := hash(&asks[i])
+		groups[id] = append(groups[id], &asks[i])
+	}
+	fresh := make([]row, 0, len(groups))
+	for id := range groups {
+		fresh = append(fresh, row{ID: id, Admitted: "[]"})
+	}
+	// All processes lock the rows in the same order, to avoid deadlocks.
+	slices.SortFunc(fresh, func(a, b row) int { return strings.Compare(a.ID, b.ID) })
+	var admitted map[int64]bool
+	err = query.Lock(ctx, s.db, func(tx *db.Tx) error {
+		admitted = map[int64]bool{}
+		text, err := json.Marshal(fresh)
+		if err != nil {
+			return err
+		}
+		// It also locks the rows that exist.
+		stored, err := db.All(tx, func(sc db.Scanner) (r row, err error) {
+			err = sc.Scan(&r.ID, &r.Ends, &r.Admitted)
+			return r, err
+		}, "INSERT INTO notify_throttles (id, ends, admitted) "+rows(tx.Dialect())+
+			" ON CONFLICT (id) DO UPDATE SET ends = notify_throttles.ends RETURNING id, ends, admitted", string(text))
+		if err != nil {
+			return err
+		}
+		changed := stored[:0]
+		for _, r := range stored {
+			if change, err := admit(&r, groups[r.ID], db.Nanos(s.steady()), admitted); err != nil {
+				return err
+			} else if change {
+				changed = append(changed, r)
+			}
+		}
+		return store(tx, changed)
+	})
+	return admitted, err
+}
+
+// admit decides about the messages of one recipient, and reports whether it changed the row.
+func admit(r *row, asks []*notify.Ask, now int64, admitted map[int64]bool) (bool, error) {
+	var counted []admission
+	if err := json.Unmarshal([]byte(r.Admitted), &counted); err != nil {
+		return false, err
+	}
+	changed := false
+	for _, a := range asks {
+		if slices.ContainsFunc(counted, func(c admission) bool { return c[0] == a.Number }) {
+			admitted[a.Number] = true
+			continue
+		}
+		window := int64(a.Rule.Window)
+		within := 0
+		for _, c := range counted {
+			if c[1] > now-window {
+				within++
+			}
+		}
+		if within >= a.Rule.Limit {
+			continue
+		}
+		// As many as the largest limit are kept. Rules of sends may differ, if that of the kind was changed.
+		if counted = append(counted, admission{a.Number, now}); len(counted) > notify.MaxThrottle {
+			counted = counted[1:]
+		}
+		r.Ends = max(r.Ends, now+window)
+		admitted[a.Number], changed = true, true
+	}
+	if !changed {
+		return false, nil
+	}
+	text, err := json.Marshal(counted)
+	r.Admitted = string(text)
+	return true, err
+}
+
+func store(tx *db.Tx, changed []row) error {
+	if len(changed) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(changed)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec("UPDATE notify_throttles SET ends = v.e, admitted = v.a FROM ("+rows(tx.Dialect())+
+		") AS v WHERE id = v.i", string(text))
+	return err
+}
+
+const purgeBatch = 1000
+
+// PurgeThrottles deletes what no longer counts.
+func (s *Throttles) PurgeThrottles(ctx context.Context) error {
+	now := db.Nanos(s.steady())
+	for {
+		var n int64
+		err := query.Lock(ctx, s.db, func(tx *db.Tx) (err error) {
+			n, err = tx.Exec("DELETE FROM notify_throttles WHERE id IN (SELECT id FROM notify_throttles WHERE ends <= ? "+
+				"ORDER BY ends LIMIT ?) AND ends <= ?", now, purgeBatch, now)
+			return err
+		})
+		if err != nil || n < purgeBatch {
+			return err
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"ingot/internal/notify"
+)
+
+func atMost(n int) *notify.ThrottleRule {
+	return &notify.ThrottleRule{Limit: n, Window: notify.Delay(time.Hour), Over: notify.OverDrop}
+}
+
+// testThrottleRule stores, keeps and removes the rule of a kind, and that of a send.
+func testThrottleRule(k *kit) {
+	s := k.store()
+	r := value[*notify.ThrottleRule](k)(notify.NewThrottleRule(3, "90m", "digest", []string{"webhook", "email"}))
+	ref := notify.KindRef{ClientID: "c", KindID: "news"}
+	k.wantErr(s.SetThrottleRule(k.ctx, ref, r), notify.ErrNotFound)
+	kinds := []notify.Kind{{ID: "news"}, {ID: "other"}}
+	k.must(s.Register(k.ctx, notify.Client{ID: "c"}, kinds, true))
+	before := value[notify.Stored](k)(s.Stored(k.ctx, "c")).Definitions
+	k.must(s.SetThrottleRule(k.ctx, ref, r))
+	k.equal("it counts", value[notify.Stored](k)(s.Stored(k.ctx, "c")).Definitions > before, true)
+	k.must(s.Register(k.ctx, notify.Client{ID: "c"}, kinds, true))
+	for _, kind := range value[[]notify.Kind](k)(s.Kinds(k.ctx, "c")) {
+		want := r
+		if kind.ID == "other" {
+			want = nil
+		}
+		k.equal("rule of "+kind.ID, kind.ThrottleRule, want)
+	}
+	n := k.sending("c", "ann")
+	n.ThrottleRule = r
+	later := n
+	later.SendAt = k.clock.Now().Add(time.Hour)
+	for _, one := range []notify.NewSend{n, later} {
+		send := k.accept(s, one)
+		k.equal("rule of a send", value[notify.Send](k)(s.Send(k.ctx, send.Number)).ThrottleRule, r)
+	}
+	k.must(s.SetThrottleRule(k.ctx, ref, nil))
+	k.equal("without", value[notify.Kind](k)(s.Kind(k.ctx, ref)).ThrottleRule == nil, true)
+}
+
+// asking asks about messages with these numbers.
+func asking(r *notify.ThrottleRule, kind, user string, numbers ...int64) []notify.Ask {
+	asks := make([]notify.Ask, len(numbers))
+	for i, n := range numbers {
+		asks[i] = notify.Ask{Number: n, KindRef: notify.KindRef{ClientID: "c", KindID: kind},
+			Recipient: notify.Recipient{UserID: user}, Rule: r}
+	}
+	return asks
+}
+
+// testAdmit admits messages by kind, channel and recipient, with limits that change, and after the windows have passed.
+func testAdmit(k *kit) {
+	s := k.store()
+	k.must(s.Register(k.ctx, notify.Client{ID: "c"}, nil, true))
+	admit := func(what string, asks []notify.Ask, want ...int64) {
+		k.Helper()
+		got := value[map[int64]bool](k)(s.Admit(k.ctx, asks))
+		all := map[int64]bool{}
+		for _, n := range want {
+			all[n] = true
+		}
+		k.equal(what, got, all)
+	}
+	three := atMost(3)
+	admit("nothing", nil)
+	admit("some", asking(three, "a", "ann", 1, 2), 1, 2)
+	admit("too many", asking(three, "a", "ann", 3, 4, 5), 3)
+	admit("again", asking(three, "a", "ann", 5, 3, 2, 1), 1, 2, 3)
+	admit("another kind", asking(three, "b", "ann", 6), 6)
+	admit("another recipient", append(asking(three, "a", "bob", 7, 8), asking(three, "a", "ann", 9)...), 7, 8)
+	other := asking(three, "a", "ann", 10)
+	other[0].Channel = notify.Inbox
+	admit("another channel", other, 10)
+	client := asking(three, "a", "ann", 11)
+	client[0].ClientID = "d"
+	admit("another client", client, 11)
+	address := asking(three, "a", "", 12)
+	address[0].Email = "Ann@example.com"
+	admit("an address", address, 12)
+	address = asking(atMost(1), "a", "", 13)
+	address[0].Email = "ann@EXAMPLE.com"
+	admit("the address", address)
+	admit("a larger limit", asking(atMost(4), "a", "ann", 14, 15), 14)
+	admit("a smaller limit", asking(atMost(1), "a", "bob", 16))
+	k.clock.Advance(time.Hour - 1)
+	admit("before the end", asking(three, "a", "ann", 17))
+	k.must(purge(k, s))
+	admit("not purged too early", asking(three, "a", "ann", 17))
+	k.clock.Advance(1)
+	admit("the next window", asking(three, "a", "ann", 18, 19, 20, 21), 18, 19, 20)
+	k.clock.Advance(30 * time.Minute)
+	admit("in its middle", asking(three, "a", "ann", 22))
+	short := atMost(3)
+	short.Window = notify.Delay(10 * time.Minute)
+	admit("a shorter window", asking(short, "a", "ann", 23), 23)
+	k.clock.Advance(30 * time.Minute)
+	admit("one still counts", asking(three, "a", "ann", 24, 25, 26), 24, 25)
+	k.clock.Advance(2 * time.Hour)
+	k.must(purge(k, s))
+	admit("after the purge", asking(three, "a", "ann", 27, 28, 29, 30), 27, 28, 29)
+	most := atMost(notify.MaxThrottle)
+	for n := int64(100); n < 400; n += 10 {
+		k.clock.Advance(time.Second)
+		numbers := make([]int64, 10)
+		for i := range numbers {
+			numbers[i] = n + int64(i)
+		}
+		got := value[map[int64]bool](k)(s.Admit(k.ctx, asking(most, "many", "ann", numbers...)))
+		if want := n < 200; (len(got) == 10) != want || !want && len(got) != 0 {
+			k.Errorf("%d of %d and more are admitted", len(got), n)
+		}
+	}
+}
+
+func purge(k *kit, s notify.Store) error {
+	_, err := s.Purge(k.ctx, k.clock.Now().Add(-time.Hour))
+	return err
+}
+
+// testAdmitTogether asks several stores at once, about recipients in different orders: all together admit as many as
+// the limit.
+func testAdmitTogether(k *kit) {
+	stores := []notify.Store{k.store()}
+	if stores[0].Shared() {
+		stores = append(stores, k.store(), k.store())
+	}
+	const users, each, rounds = 20, 3, 15
+	var mu sync.Mutex
+	admitted := map[string]int{}
+	var all sync.WaitGroup
+	for i, s := range stores {
+		for worker := range 2 {
+			all.Go(func() {
+				for round := range rounds {
+					var asks []notify.Ask
+					for j := range users {
+						user := (j*(2*worker+1) + 7*i + round) % users
+						asks = append(asks, asking(atMost(each), "a", fmt.Sprint(user),
+							int64(1000*(i*2+worker)+users*round+user))...)
+					}
+					got, err := s.Admit(k.ctx, asks)
+					if err != nil {
+						k.Error(err)
+						return
+					}
+					mu.Lock()
+					for _, a := range asks {
+						if got[a.Number] {
+							admitted[a.UserID]++
+						}
+					}
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	all.Wait()
+	for user, n := range admitted {
+		if n != each {
+			k.Errorf("%d messages for %s, want %d", n, user, each)
+		}
+	}
+	k.equal("users", len(admitted), users)
+}
+
+// testThrottled counts messages over a limit, in sends and in figures.
+func testThrottled(k *kit) {
+	s := k.store()
+	send := k.accept(s, k.sending("shop", "ann", "bob", "dora"))
+	numbers := numbersOf(k.claim(s, "w", 10))
+	k.record(s, []notify.Outcome{{Number: numbers[0], Status: notify.Throttled, At: k.clock.Now()},
+		{Number: numbers[1], Status: notify.Delivered, Attempted: true, At: k.clock.Now()}})
+	k.equal("counts", k.counts(s, send.Number), notify.Counts{Total: 3, Queued: 1, Delivered: 1, Throttled: 1})
+	k.equal("found", len(value[[]notify.Message](k)(s.FindMessages(k.ctx, notify.MessageQuery{ClientID: "shop",
+		Status: notify.Throttled, Limit: 10}))), 1)
+	k.waits(s, 1)
+	k.equal("figures", groups(k.figuresOf(s, "shop", notify.FiguresByKind)), map[string]notify.Figures{
+		"shop/kind/email///0": {Accepted: 2, Delivered: 1, Throttled: 1}})
+	k.finish(s, notify.Throttled, numbers[2])
+	k.waits(s, 0)
+	k.clock.Advance(10 * 24 * time.Hour)
+	k.must(purge(k, s))
+	k.equal("purged", len(value[[]notify.Message](k)(s.MessagesOf(k.ctx, send.Number, -1, 10))), 0)
+}
