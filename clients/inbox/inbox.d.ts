@@ -44,6 +44,22 @@ export class InboxClient {
 export function links(text: string): {text: string; href?: string}[];
 export function parseEvents(text: string): {events: {event: string; id: string; data: string}[]; rest: string};
 
+export interface Browser {
+  id: string;
+  client_id: string;
+  service: string;
+  label: string;
+  created_at: string;
+  updated_at: string;
+}
+
+/** Of @ingot/inbox/push. */
+export function pushKey(client: InboxClient): Promise<string>;
+export function subscribe(client: InboxClient, registration: ServiceWorkerRegistration, options?: {label?: string}): Promise<Browser>;
+export function unsubscribe(client: InboxClient, registration: ServiceWorkerRegistration): Promise<boolean>;
+export function browsers(client: InboxClient): Promise<Browser[]>;
+export function removeBrowser(client: InboxClient, id: string): Promise<void>;
+
 export class IngotInbox extends HTMLElement {
   token: () => Promise<string> | string;
   words: Record<string, unknown>;

@@ -140,6 +140,9 @@ func refusal(status, code int, title, detail string) (int, any) {
 }
 
 func (f *fake) answer(call string, r *http.Request) (int, any) {
+	if status, body := browsersAnswer(call); status != 0 {
+		return status, body
+	}
 	if status, body := providersAnswer(call); status != 0 {
 		return status, body
 	}
@@ -508,7 +511,7 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 	case "POST /notify/erasures":
 		return 200, object{"id": "erasure-1", "status": "finished", "created_at": stamp, "finished_at": stamp,
 			"erased": object{"messages": 3, "canceled": 1, "contents": 2, "list_entries": 1, "inbox_notifications": 4,
-				"webhook_calls": 0}, "kept_as_hash": object{"unsubscribed": 1, "suppressions": 1}}
+				"webhook_calls": 0, "push_subscriptions": 2}, "kept_as_hash": object{"unsubscribed": 1, "suppressions": 1}}
 	case "GET /notify/figures":
 		return 200, deliveryFigures()
 	case "GET /notify/usage":

@@ -42,9 +42,13 @@ type Outgoing struct {
 	// Unsubscribe is the https URL that unsubscribes the recipient from this
 	// kind with one POST; empty for critical kinds and messages without a kind.
 	Unsubscribe string
-	// SendID and Data, what templates got, are set for webhooks only.
+	// SendID is set for webhooks only; Data, what templates got, for them and for Push.
 	SendID string
 	Data   map[string]any
+	// Browsers, Critical and ExpiresAt (zero for never) are set for Push only.
+	Browsers  []PushSubscription
+	Critical  bool
+	ExpiresAt time.Time
 	// Attached is set for mail only; nil if the send has no attachments.
 	Attached *Attached
 }

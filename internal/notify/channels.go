@@ -22,13 +22,15 @@ const (
 	Chat
 	// SMS sends texts to phones, by a Provider.
 	SMS
+	// Push sends to the browsers that users have subscribed, by Web Push.
+	Push
 
 	// ChannelCount is the number of channels.
-	ChannelCount = int(SMS) + 1
+	ChannelCount = int(Push) + 1
 )
 
 var channelNames = [ChannelCount]string{Email: "email", Inbox: "inbox", Hook: "webhook", Chat: "chat",
-	SMS: "sms"}
+	SMS: "sms", Push: "push"}
 
 // String returns the name in APIs.
 func (c ChannelID) String() string {
@@ -113,12 +115,15 @@ func (c Channels) Names() []string {
 	return names
 }
 
+// OnlyUsers reports whether the channel reaches no recipient without a user.
+func (c ChannelID) OnlyUsers() bool { return c == Inbox || c == Push }
+
 // Primary is the channel whose messages stand for recipients in the APIs that know no others.
 func (c Channels) Primary() ChannelID { return c.List()[0] }
 
 // Messages returns one recipient for each message: every user on every channel, and one for the Chat, which has
-// neither user nor address and stands for all: stores keep one of each send. An address has no
-// inbox; if it has no other channel, its message says so.
+// neither user nor address and stands for all: stores keep one of each send. An address has neither
+// inbox nor browsers; if it has no other channel, its message says so.
 func (c Channels) Messages(members []Recipient) []Recipient {
 	if c == 0 {
 		return members
@@ -127,7 +132,7 @@ func (c Channels) Messages(members []Recipient) []Recipient {
 	all := make([]Recipient, 0, len(members)*len(ids))
 	for _, m := range members {
 		for _, id := range ids {
-			if id == Chat || id == Inbox && m.UserID == "" && (c.Has(Email) || c.Has(Hook) || c.Has(SMS)) {
+			if id == Chat || id.OnlyUsers() && m.UserID == "" && (c.Has(Email) || c.Has(Hook) || c.Has(SMS)) {
 				continue
 			}
 			m.Channel = id

@@ -115,6 +115,7 @@ type Erased struct {
 	// Preferences and Suppressions are kept as hashes.
 	Preferences, Suppressions int
 	Calls                     int // of webhooks, whose recipient was removed
+	Browsers                  int // that the user had subscribed
 }
 
 // Erasure is a request to erase what is stored about a person.
@@ -140,7 +141,7 @@ const ErasuresKept = 10_000
 type People interface {
 	// ShowPerson calls add with everything that is stored about a person, in this order: values of the types
 	// Suppression and *QuietHours (if All is set), Objection, ListedMember, Send (that wait for their time),
-	// Notification and Claimed, newest first.
+	// Notification, PushSubscription and Claimed, newest first.
 	ShowPerson(ctx context.Context, p Person, add func(any) error) error
 	// Erase stores the request, and erases what is there. It returns the erasure as it is then: it is not
 	// finished while messages of the person are being delivered, or when ctx ended. Then ContinueErasures does the

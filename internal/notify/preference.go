@@ -29,11 +29,11 @@ func (u Unwanted) Names() []string {
 }
 
 // Personal returns the channels that reach each recipient, which are those a user can turn off: not the Chat, which
-// is read by others. A recipient without a user has no Inbox.
+// is read by others. A recipient without a user has neither Inbox nor Push.
 func (c Channels) Personal(user bool) []ChannelID {
 	var ids []ChannelID
 	for _, id := range c.List() {
-		if id != Chat && (user || id != Inbox) {
+		if id != Chat && (user || !id.OnlyUsers()) {
 			ids = append(ids, id)
 		}
 	}

@@ -36,6 +36,7 @@ type Store interface {
 	Lists
 	Queue
 	Inboxes
+	PushSubscriptions
 	Destinations
 	Providers
 	Timelines

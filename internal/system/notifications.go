@@ -39,6 +39,7 @@ import (
 	"ingot/internal/notify/notifydb"
 	"ingot/internal/notify/outbound"
 	"ingot/internal/notify/provider"
+	"ingot/internal/notify/push"
 	"ingot/internal/notify/recurring"
 	"ingot/internal/notify/template"
 	"ingot/internal/server/databases"
@@ -98,6 +99,7 @@ type notifications struct {
 	delivery     *delivery.Delivery
 	unsubscriber *actions.Unsubscriber
 	tokens       *inbox.Tokens
+	pushKeys     *push.Keys
 	hub          *inbox.Hub
 	texts        *provider.Channel
 	recurring    *recurring.Runner
@@ -176,6 +178,9 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 	n.hub = inbox.NewHub(inbox.Options{Store: n.store, Notices: n.store, Encode: httpext.InboxEvent(ids), Log: o.Log,
 		Registry: o.Registry})
 	o.MailFrom = cmp.Or(o.MailFrom, "notifications@"+o.Domain)
+	if n.pushKeys, err = push.NewKeys(key, o.MailFrom, nil); err != nil {
+		return nil, err
+	}
 	channel, err := n.openChannel(o)
 	if err != nil {
 		return nil, err
@@ -187,9 +192,13 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 		Kick: func() { n.delivery.Kick() }, Servers: o.Servers,
 	})
 	n.webhooks = outbound.Options{Guard: o.guard(), Routes: o.Routes, TLS: o.TLS}
+	more, err := n.moreChannels(o)
+	if err != nil {
+		return nil, err
+	}
 	n.delivery = delivery.New(o.seams.deliveryWith(delivery.Options{
 		Store: n.store, Directory: n.directory, Channel: channel, IDs: ids, Unsubscriber: n.unsubscriber,
-		More: n.moreChannels(o),
+		More: more,
 		From: o.MailFrom, Domain: o.Domain, BaseURL: o.NotificationsURL, Dir: o.Dir, Retention: o.MessagesKept,
 		Extended: n.service.Extended, Log: o.Log, Metrics: delivery.NewMetrics(o.Registry),
 		Webhooks: n.webhooks, Lead: o.leads("purge-messages"), Tracer: o.Tracer,
@@ -203,7 +212,7 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 
 // moreChannels returns the channels other than mail. Those that call addresses of clients share nothing with each
 // other, so that one that hangs does not delay the other.
-func (n *notifications) moreChannels(o notificationsOptions) map[notify.ChannelID]notify.Channel {
+func (n *notifications) moreChannels(o notificationsOptions) (map[notify.ChannelID]notify.Channel, error) {
 	more := map[notify.ChannelID]notify.Channel{notify.Inbox: inbox.NewChannel(n.store, n.hub)}
 	for _, id := range []notify.ChannelID{notify.Hook, notify.Chat} {
 		more[id] = hook.NewChannel(id, hook.Options{Destinations: n.store, Client: outbound.New(n.webhooks), Log: o.Log})
@@ -211,7 +220,10 @@ func (n *notifications) moreChannels(o notificationsOptions) map[notify.ChannelI
 	n.texts = provider.NewChannel(notify.SMS, provider.Options{Providers: n.store, Client: outbound.New(n.webhooks),
 		Servers: o.Servers, Log: o.Log})
 	more[notify.SMS] = n.texts
-	return more
+	browsers, err := push.NewChannel(push.Options{Store: n.store, Client: outbound.New(n.webhooks), Keys: n.pushKeys,
+		Log: o.Log})
+	more[notify.Push] = browsers
+	return more, err
 }
 
 // openChannel returns the channel to the mail server, or the built-in mailbox.
@@ -273,7 +285,7 @@ func (n *notifications) parts() []background.Service {
 func (n *notifications) routes(verifier *token.Verifier, b *frontend) *httpext.Versions {
 	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick,
 		CheckWebhook: n.webhooks.Check, CheckDomain: n.checkDomain, Tokens: n.tokens,
-		Hub: n.hub, KickRecurring: n.recurring.Kick, ProviderHealth: n.texts.Health, Log: n.log}
+		Hub: n.hub, PushKey: n.pushKeys.Public(), KickRecurring: n.recurring.Kick, ProviderHealth: n.texts.Health, Log: n.log}
 	if n.mailbox != nil {
 		extensions.Mailbox = n.mailbox
 	}

@@ -480,5 +480,7 @@ func Commands() []*core.Command {
 		core.Entry("notifications preferences", "", "Show or change your subscriptions", core.NeedsLogin, changePreferences,
 			"", "--unsubscribe my-sender/disk-full", "--off my-sender/news/email --on my-sender/news/inbox",
 			"--user mailto:dora@example.org --unsubscribe all"),
+		core.Entry("notifications browsers", "", "List or remove your browsers that get push messages", core.NeedsLogin,
+			changeBrowsers, "", "--remove 5d41402abc4b2a76", "--key"),
 	))
 }

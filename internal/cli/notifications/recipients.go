@@ -83,6 +83,7 @@ type recipientData struct {
 	Lists     []struct{}
 	Scheduled []struct{ Subject string }
 	Inbox     []struct{ Title string }
+	Browsers  []struct{ Label string } `json:"push_subscriptions"`
 	Messages  []struct {
 		Received time.Time `json:"received_at"`
 		ClientID string    `json:"client_id"`
@@ -101,7 +102,8 @@ func (d *recipientData) Show(p *term.Printer) {
 		what string
 		n    int
 	}{{"messages", len(d.Messages)}, {"inbox notifications", len(d.Inbox)}, {"scheduled sends", len(d.Scheduled)},
-		{"entries in lists of recipients", len(d.Lists)}, {"subscriptions canceled", len(d.Unsubscribed)}} {
+		{"entries in lists of recipients", len(d.Lists)}, {"browsers that get push", len(d.Browsers)},
+		{"subscriptions canceled", len(d.Unsubscribed)}} {
 		p.Println(fmt.Sprintf("%-31s %d", one.what+":", one.n))
 	}
 	for _, s := range d.Suppressions {
@@ -166,6 +168,7 @@ type erased struct {
 		Listed        int `json:"list_entries"`
 		Notifications int `json:"inbox_notifications"`
 		Calls         int `json:"webhook_calls"`
+		Browsers      int `json:"push_subscriptions"`
 	} `json:"erased"`
 	Kept struct {
 		Unsubscribed int `json:"unsubscribed"`
@@ -177,7 +180,7 @@ type erased struct {
 func (e *erased) Show(p *term.Printer) {
 	n := e.Erased
 	p.Println(fmt.Sprintf("Erased: messages: %d (not out yet: %d), contents: %d, list entries: %d, "+
-		"inbox notifications: %d", n.Messages, n.Canceled, n.Contents, n.Listed, n.Notifications))
+		"inbox notifications: %d, browsers: %d", n.Messages, n.Canceled, n.Contents, n.Listed, n.Notifications, n.Browsers))
 	if k := e.Kept; k.Unsubscribed+k.Suppressions > 0 {
 		p.Println(fmt.Sprintf("Kept as hashes, so that they stay in effect: canceled subscriptions: %d, suppressed "+
 			"addresses: %d", k.Unsubscribed, k.Suppressions))

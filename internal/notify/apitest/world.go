@@ -140,7 +140,7 @@ func Bounded(t testing.TB, limits actions.Limits, bounds notify.Bounds) *World {
 			description = httpext.DescriptionV2()
 		}
 		httpext.Register(g, httpext.Options{Store: store, Service: w.Service, Unsubscriber: w.Unsubscriber, Kick: kick,
-			Mailbox: w.Mailbox, Description: description, Tokens: w.Tokens, Hub: w.Hub, Log: quiet,
+			Mailbox: w.Mailbox, Description: description, Tokens: w.Tokens, Hub: w.Hub, PushKey: "the-public-key", Log: quiet,
 			CheckDomain: func(context.Context) notify.DomainReport { return w.Domain }})
 		w.handlers[version], w.Routes[version] = web.Pipeline(mux, format, quiet), mux.Routes()
 	}

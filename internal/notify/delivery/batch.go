@@ -17,6 +17,8 @@ type message struct {
 	found string
 	// phone is the number that a text goes to.
 	phone string
+	// browsers are those of the user, for Push.
+	browsers []notify.PushSubscription
 	// locale is the user's language if it was asked for, "" if there is none.
 	locale string
 	asked  bool
@@ -255,7 +257,10 @@ func (d *Delivery) render(ctx context.Context, messages []message) (out []outgoi
 		if l.Channel == notify.SMS {
 			made.To = l.phone
 		}
-		if l.Channel == notify.Hook {
+		if l.Channel == notify.Push {
+			made.Browsers, made.Critical, made.ExpiresAt = l.browsers, l.Send.Critical, l.Send.ExpiresAt
+		}
+		if l.Channel == notify.Hook || l.Channel == notify.Push {
 			made.SendID = d.o.IDs.Send(l.Send.Number)
 			if made.Data, err = d.contents.webhookData(ctx, l); err != nil { // it was read for the template
 				outcomes = append(outcomes, postpone(l, reasonStore, d.o.Now(), d.later()))

@@ -83,6 +83,8 @@ func (d *Delivery) newLines() []*line {
 			d.languages}},
 		{notify.SMS, []func(context.Context, *sorted) error{d.current, d.workflow, d.gather, d.wanted, d.phones,
 			d.quiet, d.throttle, d.languages}},
+		{notify.Push, []func(context.Context, *sorted) error{d.current, d.workflow, d.gather, d.wanted, d.browsers,
+			d.quiet, d.throttle, d.languages}},
 	} {
 		if c := d.o.More[more.id]; c != nil {
 			lines = append(lines, make(more.id, c, more.steps...))

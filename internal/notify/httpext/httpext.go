@@ -49,6 +49,8 @@ type Options struct {
 	// Tokens opens inboxes, Hub has their streams; nil means that there are none.
 	Tokens *inbox.Tokens
 	Hub    *inbox.Hub
+	// PushKey is the public key that browsers subscribe with.
+	PushKey string
 	// Description is the content of /openapi.yaml.
 	Description []byte
 	Log         *slog.Logger
@@ -180,6 +182,7 @@ func Register(g *web.Group, o Options) {
 	f.registerDigests(g)
 	f.registerThrottles(g)
 	f.registerInbox(g)
+	f.registerPush(g)
 	f.registerPeople(g)
 	f.registerPreferences(g)
 	f.registerRecurring(g)

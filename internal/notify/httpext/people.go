@@ -38,7 +38,8 @@ func person(r *http.Request, clientID, userID, email string) (notify.Person, err
 }
 
 // personSections are the members of an answer in the order of notify.People.
-var personSections = []string{"suppressions", "quiet_hours", "unsubscribed", "lists", "scheduled", "inbox", "messages"}
+var personSections = []string{"suppressions", "quiet_hours", "unsubscribed", "lists", "scheduled", "inbox",
+	"push_subscriptions", "messages"}
 
 // personWriter writes what is stored about a person as one JSON object, whose members are lists, one value at a time.
 // The last write returns the first error of all.
@@ -176,6 +177,8 @@ func (f *handlers) writePerson(p notify.Person, w *personWriter, v any) error {
 	case notify.Notification:
 		return w.add("inbox", inboxRecord{ID: ids.Message(v.Number), ClientID: v.ClientID, KindID: v.KindID, Title: v.Title,
 			Text: v.Text, Created: v.Created.UTC()})
+	case notify.PushSubscription:
+		return w.add("push_subscriptions", presentPush(v))
 	case notify.Claimed:
 		m := personMessage{messageBody: f.presentMessage(v.Message), ClientID: v.Send.ClientID, KindID: v.Send.KindID,
 			CampaignTypeID: v.Send.CampaignTypeID, Subject: v.Send.Content.Subject, Received: v.Send.Received}
@@ -254,6 +257,7 @@ type erasedBody struct {
 	Listed        int `json:"list_entries"`
 	Notifications int `json:"inbox_notifications"`
 	Calls         int `json:"webhook_calls"`
+	Browsers      int `json:"push_subscriptions"`
 }
 
 type keptBody struct {
@@ -263,7 +267,7 @@ type keptBody struct {
 
 func presentErasure(e notify.Erasure) erasureBody {
 	out := erasureBody{ID: e.ID, Status: "pending", ClientID: e.ClientID, Created: e.Created.UTC(),
-		Erased: erasedBody{e.Messages, e.Canceled, e.Contents, e.Listed, e.Notifications, e.Calls},
+		Erased: erasedBody{e.Messages, e.Canceled, e.Contents, e.Listed, e.Notifications, e.Calls, e.Browsers},
 		Kept:   keptBody{e.Preferences, e.Suppressions}}
 	if !e.Finished.IsZero() {
 		finished := e.Finished.UTC()

@@ -114,6 +114,8 @@ func TestUnknownFields(t *testing.T) {
 		{1, "POST /recurring_sends/{name}/pause", "/recurring_sends/x/pause", `{"colour":"x"}`, 404, "", ""},
 		{1, "POST /recurring_sends/{name}/resume", "/recurring_sends/x/resume", `{"colour":"x"}`, 404, "", ""},
 		{1, "POST /inbox/tokens", "", `{"user_id":"u-1","colour":"x"}`, 422, "colour", ""},
+		{1, "POST /push_subscriptions", "", `{"client_id":"shop","colour":"x"}`, 422, "colour", ""},
+		{1, "POST /inbox/push_subscriptions", "", `{"colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /inbox/origins", "", `{"origins":[],"colour":"x"}`, 422, "colour", ""},
 		{1, "PATCH /inbox/notifications/{notification}", "/inbox/notifications/x", `{"read":true,"colour":"x"}`, 422,
 			"colour", ""},
@@ -154,6 +156,8 @@ func TestUnknownFields(t *testing.T) {
 		{2, "POST /recurring_sends/{name}/pause", "/recurring_sends/x/pause", `{"colour":"x"}`, 404, "", ""},
 		{2, "POST /recurring_sends/{name}/resume", "/recurring_sends/x/resume", `{"colour":"x"}`, 404, "", ""},
 		{2, "POST /inbox/tokens", "", `{"user_id":"u-1","colour":"x"}`, 422, "colour", ""},
+		{2, "POST /push_subscriptions", "", `{"client_id":"shop","colour":"x"}`, 422, "colour", ""},
+		{2, "POST /inbox/push_subscriptions", "", `{"colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /inbox/origins", "", `{"origins":[],"colour":"x"}`, 422, "colour", ""},
 		{2, "PATCH /inbox/notifications/{notification}", "/inbox/notifications/x", `{"read":true,"colour":"x"}`, 422,
 			"colour", ""},
@@ -164,10 +168,11 @@ func TestUnknownFields(t *testing.T) {
 			path = tc.path
 		}
 		bearer := c
-		if strings.HasSuffix(path, "/test") || path == "/user_preferences" || path == "/preferences" {
+		if strings.HasSuffix(path, "/test") || path == "/user_preferences" || path == "/preferences" ||
+			path == "/push_subscriptions" {
 			bearer = user
 		}
-		if strings.HasPrefix(path, "/inbox/notifications") {
+		if strings.HasPrefix(path, "/inbox/notifications") || path == "/inbox/push_subscriptions" {
 			bearer = inboxToken(t, w, "shop", "u-1")
 		}
 		a := w.Expect(tc.version, bearer, method, path, tc.body, tc.status, "")
@@ -178,7 +183,7 @@ func TestUnknownFields(t *testing.T) {
 			strings.HasPrefix(path, "/partials/") || strings.HasSuffix(path, "/rollback") ||
 			strings.HasPrefix(path, "/destinations") || strings.HasPrefix(path, "/providers") ||
 			strings.HasPrefix(path, "/preferences") ||
-			strings.HasPrefix(path, "/recurring_sends") || strings.HasPrefix(path, "/inbox/") {
+			strings.HasPrefix(path, "/recurring_sends") || strings.HasPrefix(path, "/inbox/") || path == "/push_subscriptions" {
 			if !strings.Contains(a.Message(), tc.field) {
 				t.Errorf("v%d %s: %q does not name %s", tc.version, tc.route, a.Message(), tc.field)
 			}

@@ -82,6 +82,8 @@ var bounded = map[string]string{
 	"POST /recurring_sends/{name}/pause":                  "stores nothing new",
 	"POST /recurring_sends/{name}/resume":                 "stores nothing new",
 	"POST /inbox/tokens":                                  "stores nothing",
+	"POST /inbox/push_subscriptions":                      "20 of a user, each counted as 4 KiB: see TestPushIsBounded",
+	"POST /push_subscriptions":                            "20 of a user, each counted as 4 KiB: see TestPushIsBounded",
 	"PATCH /inbox/notifications/{notification}":           "of users, for notifications that exist",
 	"POST /inbox/read_all":                                "of users, for notifications that exist",
 	"PUT /inbox/origins":                                  "50 of 300 bytes; counted as definitions",

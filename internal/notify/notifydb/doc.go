@@ -13,9 +13,9 @@
 //	finish.go   outcomes
 //
 // The rest of the interface is in packages that Store embeds: catalog (what clients define
-// before they send), files, inboxes, occurrences (sends that recur), preferences and webhooks. They
-// share usage (bytes per client) and query (transactions, lists as arguments). repeats finds
-// recipients that a send has already.
+// before they send), browsers (push subscriptions), files, inboxes, occurrences (sends that
+// recur), preferences and webhooks. They share usage (bytes per client) and query
+// (transactions, lists as arguments). repeats finds recipients that a send has already.
 //
 // Only waiting messages are indexed, by queue and due time, so neither finished
 // messages nor those that are not due yet slow down a claim.
@@ -44,8 +44,8 @@
 // tests import it.
 //
 // Imports: base/background, base/clock, base/db, base/fault, notify,
-// notify/notifydb/catalog, notify/notifydb/figures, notify/notifydb/files,
-// notify/notifydb/inboxes, notify/notifydb/occurrences,
+// notify/notifydb/browsers, notify/notifydb/catalog, notify/notifydb/figures,
+// notify/notifydb/files, notify/notifydb/inboxes, notify/notifydb/occurrences,
 // notify/notifydb/preferences, notify/notifydb/query, notify/notifydb/repeats,
 // notify/notifydb/throttles, notify/notifydb/usage, notify/notifydb/webhooks.
 package notifydb

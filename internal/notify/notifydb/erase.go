@@ -35,7 +35,7 @@ type erasure struct {
 }
 
 const erasureColumns = "id, client_id, user_id, email, addresses, created, finished, messages, canceled, contents, " +
-	"listed, notifications, preferences, suppressions, calls"
+	"listed, notifications, preferences, suppressions, calls, browsers"
 
 // everyone stands for all clients in notify_erasures.
 const everyone = ""
@@ -45,7 +45,8 @@ func scanErasure(row db.Scanner) (e erasure, err error) {
 	n := &e.Erased
 	err = row.Scan(&e.ID, &e.ClientID, &e.UserID, &e.Email, &addresses, query.Moment(&e.Created),
 		query.Moment(&e.Finished),
-		&n.Messages, &n.Canceled, &n.Contents, &n.Listed, &n.Notifications, &n.Preferences, &n.Suppressions, &n.Calls)
+		&n.Messages, &n.Canceled, &n.Contents, &n.Listed, &n.Notifications, &n.Preferences, &n.Suppressions, &n.Calls,
+		&n.Browsers)
 	if err != nil {
 		return e, err
 	}
@@ -165,7 +166,7 @@ func (s *Store) carryOut(ctx context.Context, id string) (emptied []notify.Owner
 	for _, step := range []func(context.Context, *erasure) error{
 		// Recurring sends first: they make lists.
 		s.collectAddresses, s.erasePreferences, s.eraseSuppressions, s.eraseRecurring, s.eraseLists, s.eraseScheduled,
-		s.eraseContents, s.eraseFigures, s.eraseMessages, s.eraseDigests, s.eraseInboxes, s.eraseCalls,
+		s.eraseContents, s.eraseFigures, s.eraseMessages, s.eraseDigests, s.eraseInboxes, s.eraseBrowsers, s.eraseCalls,
 	} {
 		if err := step(ctx, &e); err != nil {
 			return e.Inboxes, err
@@ -495,6 +496,11 @@ func (s *Store) eraseInboxes(ctx context.Context, e *erasure) error {
 		}
 	}
 	return nil
+}
+
+// eraseBrowsers deletes the user's push subscriptions.
+func (s *Store) eraseBrowsers(ctx context.Context, e *erasure) error {
+	return s.EraseBrowsers(ctx, e.Person, func(tx *db.Tx, n int) error { return e.count(tx, "browsers", n) })
 }
 
 // eraseCalls removes the person from calls of webhooks that are not made yet.

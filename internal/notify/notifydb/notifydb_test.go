@@ -88,15 +88,22 @@ func TestSecretsAreSealed(t *testing.T) {
 			if err := s.SetProvider(ctx, texting); err != nil {
 				t.Fatal(err)
 			}
+			browser := notify.PushSubscription{ID: "b", Endpoint: "https://push.example.com/nobody-reads",
+				Owner: notify.Owner{ClientID: "c", UserID: "u"}, Auth: []byte("not these 16 too")}
+			if err := s.AddPushSubscription(ctx, browser); err != nil {
+				t.Fatal(err)
+			}
 			var texts string
 			if err := d.View(ctx, func(tx *db.Tx) error {
-				return tx.QueryRow("SELECT h.secret || ' ' || s.value || ' ' || d.url || ' ' || d.secret || ' ' || p.secrets " +
-					"FROM notify_webhooks AS h, notify_secrets AS s, notify_destinations AS d, notify_providers AS p").Scan(&texts)
+				return tx.QueryRow("SELECT h.secret || ' ' || s.value || ' ' || d.url || ' ' || d.secret || ' ' " +
+					"|| p.secrets || ' ' || b.target " +
+					"FROM notify_webhooks AS h, notify_secrets AS s, notify_destinations AS d, notify_providers AS p, " +
+					"notify_push AS b").Scan(&texts)
 			}); err != nil {
 				t.Fatal(err)
 			}
 			for _, secret := range [][]byte{id, []byte(hook.Secret), []byte(room.URL), []byte(room.Secret),
-				[]byte(texting.Secrets["key"])} {
+				[]byte(texting.Secrets["key"]), []byte(browser.Endpoint), browser.Auth} {
 				if strings.Contains(texts, string(secret)) ||
 					strings.Contains(texts, base64.StdEncoding.EncodeToString(secret)[:16]) {
 					t.Errorf("a secret is readable: %s", texts)
@@ -104,7 +111,7 @@ func TestSecretsAreSealed(t *testing.T) {
 			}
 
 			n, err := openWith(t, address, newKey+"\n"+oldKey).Reseal(ctx, notifydb.SealedColumns())
-			if err != nil || n != 5 {
+			if err != nil || n != 6 {
 				t.Fatalf("sealed %d anew, error %v", n, err)
 			}
 			s = opener(t, openWith(t, address, newKey))(storetest.Options{})
@@ -119,6 +126,10 @@ func TestSecretsAreSealed(t *testing.T) {
 			}
 			if got, err := s.Provider(ctx, "c", "p"); err != nil || got.Secrets["key"] != texting.Secrets["key"] {
 				t.Errorf("the provider is %v, error %v", got, err)
+			}
+			if got, err := s.PushSubscriptionsOf(ctx, "u"); err != nil || len(got) != 1 ||
+				got[0].Endpoint != browser.Endpoint {
+				t.Errorf("the push subscriptions are %v, error %v", got, err)
 			}
 		})
 	}

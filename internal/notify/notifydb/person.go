@@ -162,7 +162,8 @@ func (s *Store) eachBlock(ctx context.Context, p notify.Person, visit func(listB
 // ShowPerson implements notify.Store.
 func (s *Store) ShowPerson(ctx context.Context, p notify.Person, add func(any) error) error {
 	for _, part := range []func(context.Context, notify.Person, func(any) error) error{
-		s.showSuppressions, s.showObjections, s.showListed, s.showRecurring, s.showScheduled, s.showInboxes, s.showMessages,
+		s.showSuppressions, s.showObjections, s.showListed, s.showRecurring, s.showScheduled, s.showInboxes,
+		s.showBrowsers, s.showMessages,
 	} {
 		if err := part(ctx, p, add); err != nil {
 			return err
@@ -279,6 +280,11 @@ func (s *Store) showInboxes(ctx context.Context, p notify.Person, add func(any) 
 		}
 	}
 	return nil
+}
+
+func (s *Store) showBrowsers(ctx context.Context, p notify.Person, add func(any) error) error {
+	found, err := s.BrowsersOf(ctx, p)
+	return addAll(found, err, add)
 }
 
 func (s *Store) showMessages(ctx context.Context, p notify.Person, add func(any) error) error {

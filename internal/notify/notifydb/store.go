@@ -13,6 +13,7 @@ import (
 	"ingot/internal/base/clock"
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/browsers"
 	"ingot/internal/notify/notifydb/catalog"
 	"ingot/internal/notify/notifydb/figures"
 	"ingot/internal/notify/notifydb/files"
@@ -41,6 +42,7 @@ type Options struct {
 
 // Store implements notify.Store. It is safe for concurrent use.
 type Store struct {
+	*browsers.Browsers
 	*catalog.Catalog
 	*files.Files
 	*inboxes.Inboxes
@@ -87,6 +89,7 @@ func SealedColumns() []db.SealedColumn {
 		{Table: "notify_destinations", Key: "id", Column: "url"},
 		{Table: "notify_destinations", Key: "id", Column: "secret"},
 		{Table: "notify_providers", Key: "id", Column: "secrets"},
+		{Table: "notify_push", Key: "id", Column: "target"},
 	}
 }
 
@@ -109,6 +112,7 @@ func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 	s.figures.Now = s.now
 	s.usage = usage.New(d, s.shard, s.log, s.bounds)
 	s.Files = files.New(d, s.usage, s.now)
+	s.Browsers = browsers.New(d, s.usage)
 	s.Inboxes = inboxes.New(d, s.usage, s.now, s.log)
 	s.Choices = preferences.New(d, s.now, s.IDKey)
 	s.Throttles = throttles.New(d, s.steady, s.IDKey)

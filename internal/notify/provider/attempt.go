@@ -53,7 +53,7 @@ func (c *Channel) attempt(ctx, calls context.Context, routes []route, o *notify.
 // stopped is the result when the server stops. If a provider has failed, it was an attempt.
 func (t *trial) stopped() notify.Result {
 	if len(t.failed) == 0 {
-		return stopping
+		return outbound.Stopping
 	}
 	return notify.Result{Verdict: notify.Temporary, Reason: strings.Join(t.failed, "; ")}
 }

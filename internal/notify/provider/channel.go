@@ -41,30 +41,19 @@ type Channel struct {
 	id notify.ChannelID
 	o  Options
 
-	mu      sync.Mutex
-	clients map[string]*client
-	lines   map[lineKey]*line
+	queue *outbound.Queue
+
+	mu    sync.Mutex
+	lines map[lineKey]*line
 }
 
 var _ notify.Channel = (*Channel)(nil)
 
-const (
-	defaultPerClient = 100
-	defaultGrace     = 3 * time.Second
-	// callers is how many calls of a client there are at a time, and how many messages of it a crash repeats.
-	callers = 8
-	// lineCallers is how many calls of a provider there are at a time, which clients may share.
-	lineCallers = 16
-)
+// lineCallers is how many calls of a provider there are at a time, which clients may share.
+const lineCallers = 16
 
 // NewChannel returns the channel with an id that has providers.
 func NewChannel(id notify.ChannelID, o Options) *Channel {
-	if o.PerClient <= 0 {
-		o.PerClient = defaultPerClient
-	}
-	if o.Grace <= 0 {
-		o.Grace = defaultGrace
-	}
 	if o.Servers == nil {
 		o.Servers = func() int { return 1 }
 	}
@@ -77,14 +66,14 @@ func NewChannel(id notify.ChannelID, o Options) *Channel {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Channel{id: id, o: o, clients: map[string]*client{}, lines: map[lineKey]*line{}}
+	return &Channel{id: id, o: o, lines: map[lineKey]*line{}, queue: outbound.NewQueue(outbound.QueueOptions{
+		PerClient: o.PerClient, Grace: o.Grace, Now: o.Now,
+		Full: "waiting: the providers get others of the client's messages first"})}
 }
 
 // Deliver implements notify.Channel.
 func (c *Channel) Deliver(ctx context.Context, batch []notify.Outgoing, done func(i int, r notify.Result)) {
-	outbound.PerClient(ctx, c.o.Grace, batch, unusable, func(ctx, calls context.Context, id string, list []int) {
-		c.deliver(ctx, calls, id, batch, list, done)
-	}, done)
+	c.queue.Deliver(ctx, batch, unusable, c.work, done)
 }
 
 // unusable returns why a message cannot be delivered by any provider.
@@ -102,9 +91,8 @@ type route struct {
 	weight int
 }
 
-// deliver delivers messages of one client. calls is for calls that were begun.
-func (c *Channel) deliver(ctx, calls context.Context, id string, batch []notify.Outgoing, list []int,
-	done func(int, notify.Result)) {
+// work returns how the messages of a client are delivered.
+func (c *Channel) work(ctx context.Context, id string) outbound.Work {
 	routes, why, err := c.routes(ctx, id)
 	if len(routes) == 0 {
 		r := notify.Result{Verdict: notify.Permanent, Reason: why}
@@ -112,33 +100,12 @@ func (c *Channel) deliver(ctx, calls context.Context, id string, batch []notify.
 			r = notify.Result{Verdict: notify.Temporary, Reason: "the providers could not be read", Untried: true}
 			c.o.Log.Error("read providers failed, messages postponed", "channel", c.id, "client", id, "error", err)
 		}
-		for _, i := range list {
-			done(i, r)
-		}
-		return
+		return outbound.Work{Instead: &r}
 	}
-	defer leaveAll(routes)
-	of := c.enter(id)
-	defer of.leave()
-	n := of.admit(len(list), c.o.PerClient)
-	for _, i := range list[n:] {
-		done(i, of.later(c.o.Now(), pace(routes)))
-	}
-	list = list[:n]
-	next := make(chan int, len(list))
-	for _, i := range list {
-		next <- i
-	}
-	close(next)
-	var all background.WaitGroup
-	for range min(callers, len(list)) {
-		all.Go("messages of a client", func() {
-			for i := range next {
-				c.deliverOne(ctx, calls, of, routes, &batch[i], func(r notify.Result) { done(i, r) })
-			}
-		})
-	}
-	all.Wait()
+	return outbound.Work{Pace: pace(routes), Close: func() { leaveAll(routes) },
+		One: func(ctx, calls context.Context, o *notify.Outgoing) notify.Result {
+			return c.attempt(ctx, calls, routes, o)
+		}}
 }
 
 // routes returns the providers of a client, or why there are none.
@@ -178,29 +145,4 @@ func pace(routes []route) time.Duration {
 		sum += r.line.rate
 	}
 	return time.Duration(float64(time.Second) / sum)
-}
-
-var stopping = notify.Result{Verdict: notify.Temporary, Reason: "not called: the server was stopping", Untried: true}
-
-// deliverOne delivers a message when it is its turn.
-func (c *Channel) deliverOne(ctx, calls context.Context, of *client, routes []route, o *notify.Outgoing,
-	done func(notify.Result)) {
-	defer of.admit(-1, 0)
-	select {
-	case of.slots <- struct{}{}:
-	case <-ctx.Done():
-		done(stopping)
-		return
-	}
-	// The slot is free when the outcome is recorded, so that a crash repeats no more messages than there are slots.
-	defer func() { <-of.slots }()
-	r := notify.Result{Verdict: notify.Temporary, Reason: "the delivery ended unexpectedly"}
-	_ = background.Do("delivery by providers", func() error {
-		began := c.o.Now()
-		if r = c.attempt(ctx, calls, routes, o); !r.Untried {
-			of.took(c.o.Now().Sub(began))
-		}
-		return nil
-	})
-	done(r)
 }

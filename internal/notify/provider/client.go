@@ -11,97 +11,9 @@ import (
 )
 
 const (
-	// soonest and latest are when messages come back that have no room.
-	soonest = time.Second
-	latest  = 10 * time.Minute
-	// manyClients is the number of clients at which those are forgotten that have nothing to deliver; manyLines is that
-	// of providers.
-	manyClients = 1000
-	manyLines   = 4000
+	// manyLines is the number of providers at which those are forgotten that have nothing to deliver.
+	manyLines = 4000
 )
-
-// client is what a channel knows of a client.
-type client struct {
-	slots chan struct{} // one for each message that is being delivered
-
-	mu    sync.Mutex
-	using int // calls of Channel.deliver
-	held  int // messages that wait or are being delivered
-	// pace is how long a message takes, and next when the next that has no room may come back.
-	pace time.Duration
-	next time.Time
-}
-
-// enter returns the state of a client; leave is called when it is no longer used.
-func (c *Channel) enter(id string) *client {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	of := c.clients[id]
-	if of == nil {
-		if len(c.clients) >= manyClients {
-			for id, other := range c.clients {
-				if other.idle() {
-					delete(c.clients, id)
-				}
-			}
-		}
-		of = &client{slots: make(chan struct{}, callers), pace: 20 * time.Millisecond}
-		c.clients[id] = of
-	}
-	of.mu.Lock()
-	defer of.mu.Unlock()
-	of.using++
-	return of
-}
-
-func (c *client) leave() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.using--
-}
-
-func (c *client) idle() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.using == 0
-}
-
-// admit adds up to n messages and returns how many; it removes some if n is negative.
-func (c *client) admit(n, limit int) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n > 0 {
-		n = max(0, min(n, limit-c.held))
-	}
-	c.held += n
-	return n
-}
-
-// later is the result of a message that has no room: it comes back when those before it are likely to be through.
-func (c *client) later(now time.Time, atLeast time.Duration) notify.Result {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	first := now.Add(soonest)
-	if c.next.Before(first) {
-		c.next = first
-	}
-	pause := c.next.Sub(now)
-	// Those that come back without room count again: without an end they would delay later sends for hours.
-	if end := now.Add(latest); c.next.Add(max(c.pace, atLeast)).Before(end) {
-		c.next = c.next.Add(max(c.pace, atLeast))
-	} else {
-		c.next = end
-	}
-	return notify.Result{Verdict: notify.Temporary, Untried: true, RetryAfter: pause,
-		Reason: "waiting: the providers get others of the client's messages first"}
-}
-
-// took records how long a message took.
-func (c *client) took(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.pace = (7*c.pace + max(d/callers, time.Millisecond)) / 8
-}
 
 // lineKey identifies a provider.
 type lineKey struct{ owner, name string }

@@ -26,6 +26,8 @@ func (k *kit) shown(s notify.Store, p notify.Person) []string {
 			all = append(all, "scheduled "+v.Content.Subject)
 		case notify.Notification:
 			all = append(all, "inbox "+v.ClientID+" "+v.Title)
+		case notify.PushSubscription:
+			all = append(all, "browser "+v.ClientID+" "+v.Label)
 		case notify.Claimed:
 			all = append(all, fmt.Sprintf("message %s %s %s", v.Send.ClientID, v.Email, v.Status))
 		default:
@@ -75,6 +77,8 @@ func (k *kit) known(s notify.Store, client string) {
 	k.accept(s, alone)
 	k.must(s.AddNotifications(k.ctx, client, []notify.Notification{{Title: "t",
 		Number: notify.MessageNumber(1<<30+int64(len(client)), 0), Owner: notify.Owner{ClientID: client, UserID: "dora"}}}))
+	k.must(s.AddPushSubscription(k.ctx, k.browser(client, "dora", "d")))
+	k.must(s.AddPushSubscription(k.ctx, k.browser(client, "ann", "a")))
 	for name, message := range map[string]notify.RecurringMessage{
 		"r-alone":  {Audience: &notify.Audience{Type: notify.ToUser, ID: "dora"}},
 		"r-others": {Members: []notify.Member{{UserID: "ann"}, {Email: "DORA@example.com"}}},
@@ -111,18 +115,18 @@ func testErase(k *kit) {
 	ofClient := func(c string) []string {
 		return []string{"objects " + c + "/kind[email] false", "objects " + c + "/kind[] false", `listed dora@EXAMPLE.com {"secret":1}`,
 			"listed dora  r-alone", "listed DORA@example.com  r-others",
-			"scheduled to dora", "inbox " + c + " t", "message " + c + " Dora@Example.com delivered",
+			"scheduled to dora", "inbox " + c + " t", "browser " + c + " d", "message " + c + " Dora@Example.com delivered",
 			"message " + c + " dora@example.com delivered", "message " + c + " Dora@Example.com delivered"}
 	}
 	k.equal("shown", k.shown(s, of("c")), ofClient("c"))
-	k.equal("shown of all", len(k.shown(s, of(""))), 21)
+	k.equal("shown of all", len(k.shown(s, of(""))), 23)
 	k.equal("shown of a stranger", k.shown(s,
 		notify.Person{All: true, UserID: "do", Email: "ora@example.com"}), []string(nil))
 
 	before := value[notify.Stored](k)(s.Stored(k.ctx, "c"))
 	e := k.erase(s, "e1", of("c"))
 	k.equal("erased", e.Erased,
-		notify.Erased{Messages: 3, Canceled: 1, Contents: 3, Listed: 3, Notifications: 1, Preferences: 2})
+		notify.Erased{Messages: 3, Canceled: 1, Contents: 3, Listed: 3, Notifications: 1, Browsers: 1, Preferences: 2})
 	k.equal("finished", e.Finished.IsZero(), false)
 	k.equal("read again", value[notify.Erasure](k)(s.Erasure(k.ctx, "e1")).Erased, e.Erased)
 	var names []string
@@ -150,7 +154,8 @@ func testErase(k *kit) {
 
 	e = k.erase(s, "e2", of(""))
 	k.equal("erased of all", e.Erased,
-		notify.Erased{Messages: 3, Canceled: 1, Contents: 3, Listed: 3, Notifications: 1, Preferences: 2, Suppressions: 1})
+		notify.Erased{Messages: 3, Canceled: 1, Contents: 3, Listed: 3, Notifications: 1, Browsers: 1, Preferences: 2,
+			Suppressions: 1})
 	k.equal("left of all", k.shown(s, of("")), []string{"objects c/kind[email] true", "objects other/kind[email] true",
 		"objects c/kind[] true", "objects other/kind[] true"})
 	k.equal("repeated", k.erase(s, "e3", of("")).Erased, notify.Erased{})

@@ -124,6 +124,8 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"InboxTogether", testInboxTogether},
 		{"Origins", testOrigins},
 		{"Destinations", testDestinations},
+		{"Push", testPush},
+		{"PushBounds", testPushBounds},
 		{"ChatOnce", testChatOnce},
 		{"Providers", testProviders},
 		{"Phones", testPhones},
