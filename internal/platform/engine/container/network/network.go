@@ -58,6 +58,8 @@ type Network struct {
 	guarded  bool              // it has tables of bridges
 	uncopied bool              // it has no tables with owners
 
+	unforgetful sync.Once // warns of a kernel that cannot forget connections
+
 	kernel *kernel       // owns the copies of the tables
 	port   atomic.Uint32 // of its socket, which is in all notifications of its changes
 	copies map[nftables.TableFamily]*nftables.Table
@@ -398,6 +400,9 @@ func (n *Network) Connect(p local.ProcessID, a netip.Addr) error {
 }
 
 func (n *Network) connect(p local.ProcessID, a netip.Addr) error {
+	if err := n.forgetConnections(a); err != nil {
+		return err
+	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MasterIndex, attrs.Flags = n.veth(a), n.bridge, net.FlagUp
 	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerHardwareAddr: hardware(a),
@@ -442,9 +447,14 @@ func (n *Network) address(a netip.Addr) error {
 	return nil
 }
 
-// Disconnect removes an instance's veth pair; it is not an error if there is none.
+// Disconnect removes an instance's veth pair and connections; it is not an error if there are none.
 func (n *Network) Disconnect(a netip.Addr) error {
-	return inNet(func() error { return removeLink(n.veth(a)) })
+	return inNet(func() error {
+		if err := removeLink(n.veth(a)); err != nil {
+			return err
+		}
+		return n.forgetConnections(a)
+	})
 }
 
 func removeLink(name string) error {
