@@ -21,6 +21,8 @@ type mailSink struct {
 	refused  atomic.Int64
 	// greylist makes it reject recipients temporarily.
 	greylist atomic.Bool
+	// slow are messages to slowDomain that were accepted; each waits for slowAnswer.
+	slow atomic.Int64
 	// last is the newest message, unchanged.
 	last atomic.Pointer[[]byte]
 
@@ -105,6 +107,7 @@ func (s *mailSink) serve(c net.Conn) {
 	r, w := bufio.NewReaderSize(c, 64<<10), bufio.NewWriterSize(c, 8<<10)
 	_, _ = w.WriteString("220 sink ESMTP\r\n")
 	known := false // whether a recipient was accepted
+	count := &s.accepted
 	for {
 		if r.Buffered() == 0 && w.Flush() != nil {
 			return
@@ -121,6 +124,14 @@ func (s *mailSink) serve(c net.Conn) {
 			known = false
 		case "RCPT":
 			known = !s.greylist.Load()
+			count = &s.accepted
+			if bytes.Contains(line, slowDomain) {
+				count = &s.slow
+				if w.Flush() != nil {
+					return
+				}
+				time.Sleep(slowAnswer)
+			}
 			if !known {
 				s.refused.Add(1)
 				answer = sinkLater
@@ -129,7 +140,7 @@ func (s *mailSink) serve(c net.Conn) {
 			answer = sinkNoRcpt
 			if known {
 				_, _ = w.Write(sinkGo)
-				if answer = sinkOK; w.Flush() != nil || s.content(r) != nil {
+				if answer = sinkOK; w.Flush() != nil || s.content(r, count) != nil {
 					return
 				}
 			}
@@ -145,8 +156,13 @@ func (s *mailSink) serve(c net.Conn) {
 	}
 }
 
-// content reads a message. Every thousandth is kept.
-func (s *mailSink) content(r *bufio.Reader) error {
+// Messages to slowDomain get their answer after slowAnswer.
+var slowDomain = []byte("@slow.example")
+
+const slowAnswer = 2 * time.Second
+
+// content reads a message and counts it. Every thousandth is kept.
+func (s *mailSink) content(r *bufio.Reader, count *atomic.Int64) error {
 	var keep []byte
 	kept := s.accepted.Load()%1000 == 0
 	for {
@@ -164,7 +180,7 @@ func (s *mailSink) content(r *bufio.Reader) error {
 	if kept {
 		s.last.Store(&keep)
 	}
-	s.accepted.Add(1)
+	count.Add(1)
 	return nil
 }
 

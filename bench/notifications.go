@@ -101,6 +101,9 @@ func measureMailing(ctx context.Context, r *Report, name, postgres string) (err 
 	if err := m.behindRetries(ctx, r, name, postgres, many/few, 2*rounds-1); err != nil {
 		return err
 	}
+	if err := r.besideSlowDomain(ctx, name, postgres, few, 2*rounds-1); err != nil {
+		return err
+	}
 	return m.large(ctx, r, name, many, bareRate)
 }
 
@@ -404,22 +407,9 @@ func (m *mailing) behindRetries(ctx context.Context, r *Report, name, postgres s
 	if err != nil {
 		return err
 	}
-	turns := make([]turn, 0, rounds)
-	for i := range rounds {
-		var t turn
-		order := []struct {
-			on   *mailing
-			into *Result
-		}{{empty, &t.without}, {m, &t.with}}
-		if i%2 == 1 { // alternate the order
-			slices.Reverse(order)
-		}
-		for _, one := range order {
-			if *one.into, err = one.on.everyone(ctx); err != nil {
-				return err
-			}
-		}
-		turns = append(turns, t)
+	turns, err := alternating(ctx, rounds, empty, m)
+	if err != nil {
+		return err
 	}
 	middle, low, high := medianTurn(turns)
 	beside := &Beside{"with an empty queue", middle.without.PerSecond}
@@ -429,6 +419,27 @@ func (m *mailing) behindRetries(ctx context.Context, r *Report, name, postgres s
 		middle.without.Server.Microseconds(), rounds, 100*low, 100*high)
 	r.Add(f)
 	return nil
+}
+
+// alternating sends to everyone of two servers in turns.
+func alternating(ctx context.Context, rounds int, without, with *mailing) (turns []turn, err error) {
+	for i := range rounds {
+		var t turn
+		order := []struct {
+			on   *mailing
+			into *Result
+		}{{without, &t.without}, {with, &t.with}}
+		if i%2 == 1 { // alternate the order
+			slices.Reverse(order)
+		}
+		for _, one := range order {
+			if *one.into, err = one.on.everyone(ctx); err != nil {
+				return nil, err
+			}
+		}
+		turns = append(turns, t)
+	}
+	return turns, nil
 }
 
 // turn is a send with a backlog, and one without.

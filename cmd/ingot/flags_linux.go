@@ -155,6 +155,7 @@ func (o kubernetesOptions) config() kubernetes.Config {
 
 type mailOptions struct {
 	SMTPURL          string        `long:"smtp-url" env:"INGOT_SMTP_URL" value-name:"URL" description:"Mail server, smtp://USER:PASSWORD@HOST:PORT or smtps://…; without it, mail is kept in a local mailbox"`
+	MailPlan         string        `long:"mail-plan" env:"INGOT_MAIL_PLAN" value-name:"FILE" description:"JSON file with several mail servers, limits for receiving domains and a warm-up plan; it is read at the start"`
 	MailFrom         string        `long:"mail-from" env:"INGOT_MAIL_FROM" value-name:"ADDRESS" description:"Sender address of all mail (default: notifications@DOMAIN)"`
 	NotificationsURL string        `long:"notifications-url" env:"INGOT_NOTIFICATIONS_URL" value-name:"URL" description:"URL at which recipients reach the notification service, if different from its listen address"`
 	DKIMKey          string        `long:"dkim-key" env:"INGOT_DKIM_KEY" value-name:"FILE" description:"Private key (PEM) for signing mail"`
@@ -167,8 +168,8 @@ type mailOptions struct {
 
 func (o mailOptions) mailing() system.MailConfig {
 	return system.MailConfig{
-		SMTPURL: o.SMTPURL, MailFrom: o.MailFrom, NotificationsURL: o.NotificationsURL, DKIMKeyFile: o.DKIMKey,
-		DKIMSelector: o.DKIMSelector,
+		SMTPURL: o.SMTPURL, MailPlan: o.MailPlan, MailFrom: o.MailFrom, NotificationsURL: o.NotificationsURL,
+		DKIMKeyFile: o.DKIMKey, DKIMSelector: o.DKIMSelector,
 		BounceListen: o.BounceListen, MessagesKept: o.MessagesKept, AllowNetworks: o.AllowNetworks, TrustedCA: o.TrustedCA,
 		QueueLimit: system.DefaultQueueLimit,
 	}

@@ -109,7 +109,7 @@ func (p *process) notifications(o notificationsOptions) error {
 
 // mailRows describes where mail goes, when no mail server is set.
 func mailRows(c system.MailConfig, e system.Endpoints) [][2]string {
-	if c.SMTPURL != "" {
+	if c.SMTPURL != "" || c.MailPlan != "" {
 		return nil
 	}
 	return [][2]string{{"Mail", "no mail server is set (--smtp-url), see the mailbox at " + e.Admin + "/mailbox"}}

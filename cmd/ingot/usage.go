@@ -64,8 +64,8 @@ var subjects = []subject{
 		"postgres-url", "mysql-url", "broker-timeout", "allow-networks", "drain-networks"}},
 	{"Kubernetes", []string{"kubernetes-*"}},
 	{"Users and limits", []string{"auth-url", "password-grant", "login-*", "api-rate-*", "broker-requests"}},
-	{"Mail and notifications", []string{"smtp-url", "mail-from", "notifications-url", "dkim-*", "bounce-listen",
-		"messages-kept"}},
+	{"Mail and notifications", []string{"smtp-url", "mail-plan", "mail-from", "notifications-url", "dkim-*",
+		"bounce-listen", "messages-kept"}},
 	{"Traces", []string{"otlp-*", "trace-*"}},
 }
 

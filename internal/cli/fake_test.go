@@ -408,6 +408,8 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 					"data": object{"guid": "binding-guid"}}}})
 	case "GET /v3/service_credential_bindings/binding-guid/details":
 		return 200, object{"credentials": object{"host": "127.0.0.1", "port": 5432, "password": "s3cret"}}
+	case "GET /notify/mail_state":
+		return 200, mailState()
 	case "GET /notify/sender_domain":
 		return 200, object{"domain": "example.com", "findings": []object{
 			{"check": "mx", "status": "ok", "message": "answers go to mx.example.com"},

@@ -274,6 +274,7 @@ var scenarios = slices.Concat(channelScenarios, digestScenarios, throttleScenari
 	{"notifications-send-no-recipient", []string{"notifications", "send", "disk-full", "--text", "tidy up"}},
 	{"notifications-status", []string{"notifications", "status", "message-1", "--client", "sender",
 		"--client-secret", "x"}},
+	{"notifications-mail-state", []string{"notifications", "mail-state", "--client", "sender", "--client-secret", "x"}},
 	{"notifications-check-domain", []string{"notifications", "check-domain", "--client", "sender",
 		"--client-secret", "x"}},
 	{"notifications-variants", []string{"notifications", "variants", "template-1", "--set", "de", "--text", "Hallo",

@@ -46,6 +46,7 @@ type Store interface {
 	Recurrings
 	Statistics
 	Files
+	MailQuotas
 	Upkeep
 }
 

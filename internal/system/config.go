@@ -192,6 +192,7 @@ func firstProblem(checks []check) error {
 func (c MailConfig) checks() []check {
 	return []check{
 		{"smtp-url", checkSMTP(c.SMTPURL)},
+		{"mail-plan", checkPlan(c)},
 		{"mail-from", checkMailbox(c.MailFrom)},
 		{"notifications-url", checkURL(c.NotificationsURL, "http", "https")},
 		{"dkim-selector", checkDKIM(c)},
@@ -342,6 +343,11 @@ func checkSMTP(s string) error {
 		return nil
 	}
 	_, err := smtp.ParseURL(s)
+	return err
+}
+
+func checkPlan(c MailConfig) error {
+	_, err := c.mailPlan()
 	return err
 }
 

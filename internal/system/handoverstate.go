@@ -99,6 +99,9 @@ func (c Config) checkFiles() error {
 			return fmt.Errorf("--%s: %w", authorities.flag, err)
 		}
 	}
+	if err := checkPlan(c.MailConfig); err != nil {
+		return fmt.Errorf("--mail-plan: %w", err)
+	}
 	if c.DKIMKeyFile != "" {
 		_, err := c.dkimKey()
 		return err

@@ -74,6 +74,7 @@ func tracedSystem(t *testing.T) *System {
 	t.Helper()
 	c := testConfig(t)
 	c.Traces.Endpoint = tracingtest.Start(t).URL // so that there are the metrics of traces, too
+	c.SMTPURL = "smtp://127.0.0.1:1"             // and those of a mail server
 	s := startSystem(t, c)
 	s.built.Load().registry.MustRegister(&acme.Manager{}) // and those of --acme-email
 	return s

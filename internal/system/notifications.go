@@ -53,6 +53,9 @@ import (
 type MailConfig struct {
 	// SMTPURL is the mail server; without it mail goes to the built-in mailbox.
 	SMTPURL string
+	// MailPlan is a file with several mail servers, limits of receiving domains and a
+	// warm-up plan, see mail.ParsePlan.
+	MailPlan string
 	// MailFrom is the sender of all mail; empty means notifications@DOMAIN.
 	MailFrom string
 	// NotificationsURL is the URL of the service for recipients, for the links in
@@ -108,6 +111,7 @@ type notifications struct {
 	log          *slog.Logger
 	webhooks     outbound.Options
 	checkDomain  func(context.Context) notify.DomainReport
+	mailState    func() notify.MailState // nil if no mail server is configured
 }
 
 type notificationsOptions struct {
@@ -229,13 +233,17 @@ func (n *notifications) moreChannels(o notificationsOptions) (map[notify.Channel
 // openChannel returns the channel to the mail server, or the built-in mailbox.
 func (n *notifications) openChannel(o notificationsOptions) (notify.Channel, error) {
 	identity := mail.Identity{From: o.MailFrom, Domain: o.Domain}
-	if o.SMTPURL == "" {
-		var err error
+	plan, err := o.mailPlan()
+	if err != nil {
+		return nil, fmt.Errorf("--mail-plan: %w", err)
+	}
+	if o.SMTPURL == "" && len(plan.Routes) == 0 {
 		n.checkDomain = func(ctx context.Context) notify.DomainReport { return mail.CheckDomain(ctx, o.MailFrom) }
 		n.mailbox, err = mailbox.New(mailbox.Options{Dir: filepath.Join(o.Dir, "mailbox"), Identity: identity, Log: o.Log})
 		return n.mailbox, err
 	}
-	options := mail.Options{URL: o.SMTPURL, Identity: identity, TLS: o.TLS, Log: o.Log}
+	options := mail.Options{URL: o.SMTPURL, Plan: plan, Identity: identity, TLS: o.TLS, Log: o.Log, Quotas: n.store,
+		Servers: o.Servers, Registry: o.Registry}
 	if o.DKIMKeyFile != "" {
 		key, err := o.dkimKey()
 		if err != nil {
@@ -245,12 +253,15 @@ func (n *notifications) openChannel(o notificationsOptions) (notify.Channel, err
 	}
 	channel, err := mail.NewChannel(options)
 	if err != nil {
-		return nil, fmt.Errorf("--smtp-url, --mail-from or --dkim-key: %w", err)
+		return nil, fmt.Errorf("--smtp-url, --mail-plan, --mail-from or --dkim-key: %w", err)
 	}
-	n.checkDomain = channel.CheckDomain
+	n.checkDomain, n.mailState = channel.CheckDomain, channel.State
 	n.others = append(n.others, channel)
 	return channel, nil
 }
+
+// mailPlan reads MailPlan. Its errors contain no passwords.
+func (c MailConfig) mailPlan() (mail.Plan, error) { return mail.ReadPlan(c.MailPlan, c.SMTPURL != "") }
 
 func (c MailConfig) dkimKey() ([]byte, error) {
 	key, err := os.ReadFile(c.DKIMKeyFile)
@@ -284,8 +295,9 @@ func (n *notifications) parts() []background.Service {
 // routes returns the route tables of both versions.
 func (n *notifications) routes(verifier *token.Verifier, b *frontend) *httpext.Versions {
 	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick,
-		CheckWebhook: n.webhooks.Check, CheckDomain: n.checkDomain, Tokens: n.tokens,
-		Hub: n.hub, PushKey: n.pushKeys.Public(), KickRecurring: n.recurring.Kick, ProviderHealth: n.texts.Health, Log: n.log}
+		CheckWebhook: n.webhooks.Check, CheckDomain: n.checkDomain, MailState: n.mailState,
+		Tokens: n.tokens, Hub: n.hub, PushKey: n.pushKeys.Public(), KickRecurring: n.recurring.Kick,
+		ProviderHealth: n.texts.Health, Log: n.log}
 	if n.mailbox != nil {
 		extensions.Mailbox = n.mailbox
 	}

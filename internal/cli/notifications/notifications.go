@@ -475,6 +475,8 @@ func Commands() []*core.Command {
 			eraseRecipient, "--user 4f1c2a7e --email dora@example.org"),
 		core.Entry("notifications check-domain", "", "Check the DNS records of the sender's mail domain",
 			core.NeedsLogin, checkDomain, ""),
+		core.Entry("notifications mail-state", "", "Show mail servers, and domains that get less mail", core.NeedsLogin,
+			showMailState, ""),
 		core.Entry("notifications usage", "", "Show how much a client has stored", core.NeedsLogin, showUsage,
 			"--client shop"),
 		core.Entry("notifications preferences", "", "Show or change your subscriptions", core.NeedsLogin, changePreferences,

@@ -67,6 +67,8 @@ type World struct {
 	Hub          *inbox.Hub
 	// Domain is what receivers find when they check mail.
 	Domain notify.DomainReport
+	// Mail is what the server knows of mail servers.
+	Mail notify.MailState
 	// Kicks counts how often the delivery was woken.
 	Kicks int
 
@@ -141,7 +143,8 @@ func Bounded(t testing.TB, limits actions.Limits, bounds notify.Bounds) *World {
 		}
 		httpext.Register(g, httpext.Options{Store: store, Service: w.Service, Unsubscriber: w.Unsubscriber, Kick: kick,
 			Mailbox: w.Mailbox, Description: description, Tokens: w.Tokens, Hub: w.Hub, PushKey: "the-public-key", Log: quiet,
-			CheckDomain: func(context.Context) notify.DomainReport { return w.Domain }})
+			CheckDomain: func(context.Context) notify.DomainReport { return w.Domain },
+			MailState:   func() notify.MailState { return w.Mail }})
 		w.handlers[version], w.Routes[version] = web.Pipeline(mux, format, quiet), mux.Routes()
 	}
 	return w

@@ -280,8 +280,8 @@ type outgoing struct {
 	message *message
 }
 
-// send passes messages to the channel and records the results.
-func (d *Delivery) send(ctx context.Context, all []outgoing, p *batchState) {
+// send passes messages to the channel and records the results. It calls settled after each.
+func (d *Delivery) send(ctx context.Context, all []outgoing, p *batchState, settled func()) {
 	if len(all) == 0 {
 		return
 	}
@@ -299,6 +299,7 @@ func (d *Delivery) send(ctx context.Context, all []outgoing, p *batchState) {
 			}
 			d.attempted(ctx, all[i].message, r, began)
 			d.concluded(all[i].message, r, p)
+			settled()
 		})
 		return nil
 	})

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ingot/internal/base/background"
@@ -269,10 +270,13 @@ func (d *Delivery) deliver(ctx context.Context, l *line, claimed []notify.Claime
 		p.open[c.Number] = c.Message
 	}
 	defer func() { l.inFlight.add(-len(p.rest())) }()
+	var parts background.WaitGroup
+	defer parts.Wait()
 	defer func() {
 		if cause := recover(); cause != nil {
 			d.o.Log.Error("batch delivery failed, retrying the rest", "error",
 				background.Recovered("delivery of a batch", cause))
+			parts.Wait() // then what was passed to the channel has an outcome
 			d.deliverSingly(ctx, p, claimed)
 		}
 	}()
@@ -281,13 +285,48 @@ func (d *Delivery) deliver(ctx context.Context, l *line, claimed []notify.Claime
 		p.settle(o)
 	}
 	d.contents.prepare(ctx, s.ready)
+	ahead := make(chan struct{}, partsAhead)
 	for len(s.ready) > 0 && ctx.Err() == nil {
+		ahead <- struct{}{}
 		out, taken, outcomes := d.render(ctx, s.ready)
 		for _, o := range outcomes {
 			p.settle(o)
 		}
-		d.send(ctx, out, p)
-		p.suppress(ctx)
+		most := newCountdown(len(out) - max(fewLeft, len(out)/8))
+		parts.Go("delivery of a part", func() {
+			defer func() { <-ahead }()
+			defer most.end()
+			d.send(ctx, out, p, most.down)
+			p.suppress(ctx)
+		})
+		<-most.over
 		s.ready = s.ready[taken:]
+	}
+}
+
+const (
+	// partsAhead is how many parts of a batch are in the channel at a time. The next one does not wait for the last few
+	// messages of a part, which may go to a slow server.
+	partsAhead = 3
+	fewLeft    = 8
+)
+
+// countdown closes over after a number of calls of down, or at the end.
+type countdown struct {
+	left atomic.Int64
+	over chan struct{}
+	end  func()
+}
+
+func newCountdown(n int) *countdown {
+	c := &countdown{over: make(chan struct{})}
+	c.end = sync.OnceFunc(func() { close(c.over) })
+	c.left.Store(int64(max(1, n)))
+	return c
+}
+
+func (c *countdown) down() {
+	if c.left.Add(-1) == 0 {
+		c.end()
 	}
 }

@@ -203,3 +203,27 @@ func TestSenderDomain(t *testing.T) {
 		w.Expect(version, w.Client("c", "notifications.admin"), "GET", "/sender_domain?domain=other", "", 400, "")
 	}
 }
+
+// TestMailState reads what the server knows of mail servers and receiving domains.
+func TestMailState(t *testing.T) {
+	t.Parallel()
+	w := apitest.New(t)
+	until := time.Unix(1_900_000_000, 0).UTC()
+	w.Mail = notify.MailState{
+		Routes: []notify.MailRoute{{Name: "main", Server: "mail.example.com:25", Weight: 3, State: "open", Failures: 5,
+			Reason: "timeout", Until: &until, Delivered: 7}},
+		Domains: []notify.MailDomain{{Domain: "slow.example", Slow: true, AnswerMS: 4200, Rate: 1.5, Sending: 2,
+			Connections: 6}},
+		WarmUp:    &notify.MailWarmUp{First: 50, Growth: 1.5, Days: 30},
+		Postponed: notify.MailPostponed{Rate: 1, Slow: 2, WarmUp: 3, Busy: 4},
+	}
+	for _, version := range []int{1, 2} {
+		var got notify.MailState
+		w.Expect(version, w.Client("c", "notifications.admin"), "GET", "/mail_state", "", 200, "").Into(&got)
+		if diff := cmp.Diff(w.Mail, got); diff != "" {
+			t.Error(diff)
+		}
+		w.Expect(version, w.Client("c", "notifications.write", "notifications.manage"), "GET", "/mail_state", "", 403, "")
+		w.Expect(version, w.Client("c", "notifications.admin"), "GET", "/mail_state?domain=x", "", 400, "")
+	}
+}

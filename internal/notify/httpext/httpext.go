@@ -44,6 +44,9 @@ type Options struct {
 	// CheckDomain says what receivers find when they check mail of this service; nil means that
 	// it cannot be said.
 	CheckDomain func(context.Context) notify.DomainReport
+	// MailState returns what this server knows of mail servers and receiving domains; nil means that there is no mail
+	// server.
+	MailState func() notify.MailState
 	// ProviderHealth returns what this server knows of a provider; nil means that it knows nothing.
 	ProviderHealth func(owner, name string) failover.Health
 	// Tokens opens inboxes, Hub has their streams; nil means that there are none.
@@ -143,6 +146,7 @@ func Register(g *web.Group, o Options) {
 	g.Handle("POST", "/messages/{message}/replay", reader, f.replay)
 	g.Handle("GET", "/audience", sender, f.audience)
 	g.Handle("GET", "/sender_domain", web.Scope(scopeManage, scopeAdmin), f.senderDomain)
+	g.Handle("GET", "/mail_state", web.Scope(scopeAdmin), f.mailState)
 	g.Handle("GET", "/usage", web.Scope(scopeWrite, scopeEmails, scopeManage, scopeTemplatesWrite, scopeAdmin), f.usage)
 	g.Handle("GET", "/figures", web.Scope(scopeWrite, scopeEmails, scopeManage, scopeAdmin), f.figures)
 	g.Handle("GET", "/statistics", web.Scope(scopeManage, scopeAdmin), f.statistics)

@@ -113,3 +113,14 @@ func (f *handlers) senderDomain(w http.ResponseWriter, r *http.Request) error {
 	}
 	return web.Answer(w, http.StatusOK, f.CheckDomain(r.Context()), nil)
 }
+
+// mailState returns what the server that answers knows of the mail servers and of receiving domains.
+func (f *handlers) mailState(w http.ResponseWriter, r *http.Request) error {
+	if _, err := readQuery(r); err != nil {
+		return err
+	}
+	if f.MailState == nil {
+		return fault.New(fault.NotFound, "No mail server is set: mail is kept in the mailbox.")
+	}
+	return web.Answer(w, http.StatusOK, f.MailState(), nil)
+}

@@ -8,12 +8,15 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"ingot/internal/base/background"
 	"ingot/internal/notify"
 	"ingot/internal/notify/mail/address"
 	"ingot/internal/notify/mail/compose"
 	"ingot/internal/notify/mail/dkim"
 	"ingot/internal/notify/mail/domaincheck"
+	"ingot/internal/notify/mail/pacing"
 	"ingot/internal/notify/mail/smtp"
 )
 
@@ -33,20 +36,30 @@ type DKIM struct {
 
 // Options configure a Channel.
 type Options struct {
-	// URL is the mail server's, see smtp.ParseURL.
-	URL      string
+	// URL is the mail server's, see smtp.ParseURL. It is the only route if the Plan has none.
+	URL string
+	// Plan has further settings.
+	Plan     Plan
 	Identity Identity
 	DKIM     *DKIM // nil means no signatures
 	Log      *slog.Logger
 	// TLS is the base TLS configuration; nil means the default.
 	TLS *tls.Config
+	// Quotas counts mail for the plan's warm-up; it may be nil without one.
+	Quotas notify.MailQuotas
+	// Servers returns how many servers share the rates of domains; nil means one.
+	Servers func() int
+	// Registry gets the metrics; nil means none.
+	Registry prometheus.Registerer
 	// Tune may change settings that the URL cannot express; it may be nil.
 	Tune func(*smtp.Config)
 }
 
 // Channel delivers by SMTP.
 type Channel struct {
-	client   *smtp.Client
+	routes   []*route
+	pacer    *pacing.Pacer
+	plan     Plan
 	composer *compose.Composer
 	signer   *dkim.Signer
 	domain   string // of the sender's address
@@ -60,15 +73,11 @@ var (
 // NewChannel returns a Channel. It connects when the first message is sent: a
 // mail server that is down at startup is no reason to reject mail.
 func NewChannel(o Options) (*Channel, error) {
-	config, err := smtp.ParseURL(o.URL)
-	if err != nil {
-		return nil, err
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
-	config.TLS = o.TLS
-	if o.Tune != nil {
-		o.Tune(&config)
-	}
-	c := &Channel{domain: domainOf(o.Identity.From)}
+	c := &Channel{domain: domainOf(o.Identity.From), plan: o.Plan}
+	var err error
 	if c.composer, err = compose.New(o.Identity); err != nil {
 		return nil, err
 	}
@@ -77,23 +86,40 @@ func NewChannel(o Options) (*Channel, error) {
 			return nil, err
 		}
 	}
-	log := o.Log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+	if err := c.open(o); err != nil {
+		return nil, err
 	}
-	c.client = smtp.New(config, log)
+	c.observe(o.Registry)
 	return c, nil
 }
 
-// Start starts the connection pool.
-func (c *Channel) Start(ctx context.Context) error { return c.client.Start(ctx) }
+// Start starts the connection pools.
+func (c *Channel) Start(ctx context.Context) error {
+	for _, r := range c.routes {
+		for _, client := range r.clients() {
+			if err := client.Start(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // Stop cancels deliveries in progress and closes connections.
-func (c *Channel) Stop() { c.client.Stop() }
+func (c *Channel) Stop() {
+	var all background.WaitGroup
+	for _, r := range c.routes {
+		for _, client := range r.clients() {
+			all.Go("mail connections", client.Stop)
+		}
+	}
+	all.Wait()
+}
 
 // CheckDomain says what receivers find when they check mail of this channel.
 func (c *Channel) CheckDomain(ctx context.Context) notify.DomainReport {
-	o := domaincheck.Options{Domain: c.domain, Host: c.client.Host(), Encrypted: c.client.Encrypted}
+	first := c.routes[0].main
+	o := domaincheck.Options{Domain: c.domain, Host: first.Host(), Encrypted: first.Encrypted}
 	if c.signer != nil {
 		o.Domain, o.Selector, o.Key = c.signer.Record()
 	}
@@ -115,22 +141,20 @@ func domainOf(from string) string {
 	return address.Domain(parsed)
 }
 
-// Deliver implements notify.Channel.
-func (c *Channel) Deliver(ctx context.Context, batch []notify.Outgoing, done func(int, notify.Result)) {
-	c.client.Deliver(ctx, &source{c, batch}, done)
-}
-
-// source composes the messages of a batch on demand, just before each is sent.
+// source composes messages of a batch on demand, just before each is sent.
 type source struct {
 	*Channel
 	batch []notify.Outgoing
+	// domains are the recipients', and list the messages of the batch.
+	domains []string
+	list    []int
 }
 
-func (s *source) Len() int            { return len(s.batch) }
-func (s *source) Domain(i int) string { return address.Domain(s.batch[i].To) }
+func (s *source) Len() int            { return len(s.list) }
+func (s *source) Domain(i int) string { return s.domains[s.list[i]] }
 
 func (s *source) Message(i int) (*compose.Message, error) {
-	m, err := s.composer.Message(&s.batch[i], time.Now())
+	m, err := s.composer.Message(&s.batch[s.list[i]], time.Now())
 	if err != nil || s.signer == nil {
 		return m, err
 	}

@@ -1,6 +1,6 @@
 // Package mail is the notification service's e-mail channel.
 //
-//	notify.Outgoing ──▶ compose ──▶ dkim ──▶ smtp ──▶ a mail server
+//	notify.Outgoing ──▶ pacing ──▶ compose ──▶ dkim ──▶ smtp ──▶ a mail server, or one of several
 //	                       └──────────────▶ mailbox   without a mail server
 //	                                dsn ◀──────────── bounces
 //
@@ -9,6 +9,8 @@
 //
 // It must not import an HTTP API, a store or another adapter.
 //
-// Imports: base/background, notify, notify/mail/address, notify/mail/compose,
-// notify/mail/dkim, notify/mail/domaincheck, notify/mail/smtp.
+// Imports: base/background, base/pattern, notify, notify/failover,
+// notify/mail/address, notify/mail/compose, notify/mail/dkim,
+// notify/mail/domaincheck, notify/mail/pacing, notify/mail/smtp,
+// github.com/prometheus/client_golang/prometheus.
 package mail

@@ -158,6 +158,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"FiguresTogether", testFiguresTogether},
 		{"FiguresErased", testFiguresErased},
 		{"FiguresDigested", testFiguresDigested},
+		{"MailQuotas", testMailQuotas},
 		{"Files", testFiles},
 		{"FilesFull", testFilesFull},
 		{"FilesTogether", testFilesTogether},

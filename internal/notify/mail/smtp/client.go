@@ -5,13 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"ingot/internal/base/background"
-	"ingot/internal/notify"
+	"ingot/internal/notify/failover"
 )
 
 // batchPerConnection is how many messages justify another connection.
@@ -23,13 +20,12 @@ type Client struct {
 	background.Part
 	config  Config
 	log     *slog.Logger
-	breaker *gobreaker.TwoStepCircuitBreaker[any]
-	domains *domains
-	slots   chan struct{}         // one for each connection in use
-	failure atomic.Pointer[error] // the last failure, for the log
+	breaker *failover.Breaker
+	slots   Slots // one for each connection in use
 
 	mu         sync.Mutex
-	work       context.Context //nolint:containedctx // the time between Start and Stop
+	watched    map[*conn]func() // connections in use, with what adds a worker to their delivery
+	work       context.Context  //nolint:containedctx // the time between Start and Stop
 	stopping   bool
 	idle       []*conn // most recently used last
 	deliveries sync.WaitGroup
@@ -37,23 +33,23 @@ type Client struct {
 
 // New returns a client. It connects when the first message is sent.
 func New(config Config, log *slog.Logger) *Client {
-	c := &Client{config: config, log: log, domains: newDomains(config.DomainConnections),
-		slots: make(chan struct{}, config.Connections)}
-	c.breaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
-		Name: config.String(), MaxRequests: 1, Timeout: config.Pause,
-		ReadyToTrip: func(n gobreaker.Counts) bool { return int(n.ConsecutiveFailures) >= config.Failures },
-		IsExcluded:  func(err error) bool { return errors.Is(err, context.Canceled) },
-		OnStateChange: func(name string, _, to gobreaker.State) {
-			if to == gobreaker.StateOpen {
-				log.Warn("mail server is down, mail is postponed", "server", name, "pause", config.Pause, "error",
-					*c.failure.Load())
-			} else if to == gobreaker.StateClosed {
-				log.Info("mail server is back", "server", name)
-			}
-		},
-	})
+	c := &Client{config: config, log: log, slots: config.Slots, watched: map[*conn]func(){},
+		breaker: failover.NewBreaker(failover.Options{Failures: config.Failures, First: config.Pause,
+			Longest: config.Pause})}
+	if c.slots == nil {
+		c.slots = NewSlots(config.Connections)
+	}
 	return c
 }
+
+// Health returns what the client knows of the mail server.
+func (c *Client) Health() failover.Health { return c.breaker.Health(time.Now()) }
+
+// Slots is a number of connections that clients may share.
+type Slots chan struct{}
+
+// NewSlots returns n of them.
+func NewSlots(n int) Slots { return make(Slots, n) }
 
 // Encrypted connects to the mail server and reports whether the connection is encrypted.
 func (c *Client) Encrypted(ctx context.Context) (bool, error) {
@@ -75,6 +71,9 @@ func (c *Client) Start(ctx context.Context) error {
 		c.work = work
 		c.mu.Unlock()
 		spawn(func() { c.sweep(work) })
+		if c.config.Late > 0 {
+			spawn(func() { c.lend(work) })
+		}
 		return nil
 	})
 }
@@ -139,11 +138,11 @@ func (c *Client) enter() (context.Context, bool) {
 }
 
 // Deliver sends a batch according to the contract of notify.Channel.
-func (c *Client) Deliver(ctx context.Context, source Source, done func(int, notify.Result)) {
-	q := newQueue(source, c.domains, done)
+func (c *Client) Deliver(ctx context.Context, source Source, done func(int, Result)) {
+	q := newQueue(source, c.config.Gate, done)
 	work, ok := c.enter()
 	if !ok {
-		q.rest(temporary("mail is not being sent: the service is stopping"))
+		q.rest(Result{Result: temporary("mail is not being sent: the service is stopping")})
 		return
 	}
 	defer c.deliveries.Done()
@@ -154,12 +153,13 @@ func (c *Client) Deliver(ctx context.Context, source Source, done func(int, noti
 	var (
 		workers background.WaitGroup
 		mu      sync.Mutex
-		why     notify.Result
+		why     Result
+		add     func()
 	)
-	for range min(c.config.Connections, (source.Len()+batchPerConnection-1)/batchPerConnection) {
+	add = func() {
 		workers.Go("mail connection", func() {
-			r, failed := temporary("sending ended unexpectedly"), true
-			background.Safely("mail connection", func() { r, failed = c.worker(ctx, q) })
+			r, failed := unsent("sending ended unexpectedly"), true
+			background.Safely("mail connection", func() { r, failed = c.worker(ctx, q, add) })
 			if failed {
 				mu.Lock()
 				defer mu.Unlock()
@@ -167,49 +167,69 @@ func (c *Client) Deliver(ctx context.Context, source Source, done func(int, noti
 			}
 		})
 	}
+	for range min(c.config.Connections, (source.Len()+batchPerConnection-1)/batchPerConnection) {
+		add()
+	}
 	workers.Wait()
 	if ctx.Err() != nil || why.Verdict == 0 {
-		why = temporary("no time left to send the message")
+		why = Result{Result: temporary("no time left to send the message")}
 	}
 	q.rest(why)
 }
 
 // worker sends over one connection after the other until the queue is empty. It
 // gives up with a reason when it cannot get a connection; other workers
-// continue.
-func (c *Client) worker(ctx context.Context, q *queue) (notify.Result, bool) {
-	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
-	case <-ctx.Done():
-		return notify.Result{}, false
-	}
+// continue. add adds a worker to the delivery.
+func (c *Client) worker(ctx context.Context, q *queue, add func()) (Result, bool) {
 	for {
 		first, ok := q.take(ctx)
 		if !ok {
-			return notify.Result{}, false
+			return Result{}, false
 		}
-		conn, err := c.get(ctx)
-		if err != nil {
+		select {
+		case c.slots <- struct{}{}:
+		case <-ctx.Done():
 			q.putBack(first)
-			// Workers that found the queue empty meanwhile have left their connections. One that has not will find
-			// the message.
-			if c.pooled() && ctx.Err() == nil {
-				continue
-			}
-			r := temporary("%v", err)
-			if errors.Is(err, errDown) {
-				r.RetryAfter = c.config.Pause
-			}
+			return Result{}, false
+		}
+		if r, failed := c.use(ctx, q, first, add); failed {
 			return r, true
 		}
-		stop := background.OnDone(ctx, "mail connection", func() { conn.leave(c.config.Grace) })
-		err = conn.transfer(ctx, q, first)
-		if !stop() {
-			err = context.Canceled // the deadline may expire at any time
-		}
-		c.put(conn, err)
 	}
+}
+
+// use sends messages over one connection, and gives the slot back.
+func (c *Client) use(ctx context.Context, q *queue, first *item, add func()) (Result, bool) {
+	slots := c.slots
+	defer func() { <-slots }()
+	conn, err := c.get(ctx)
+	if err != nil {
+		q.putBack(first)
+		// Workers that found the queue empty meanwhile have left their connections. One that has not will find
+		// the message.
+		if c.pooled() && ctx.Err() == nil {
+			return Result{}, false
+		}
+		r := unsent("%v", err)
+		if errors.Is(err, errDown) {
+			r.RetryAfter = c.config.Pause
+		}
+		return r, true
+	}
+	stop := background.OnDone(ctx, "mail connection", func() { conn.leave(c.config.Grace) })
+	c.watch(conn, add)
+	ended := errUnexpected
+	defer func() {
+		if c.unwatch(conn) {
+			slots = c.config.Spare
+		}
+		c.put(conn, ended)
+	}()
+	ended = conn.transfer(ctx, q, first)
+	if !stop() {
+		ended = context.Canceled // the deadline may expire at any time
+	}
+	return Result{}, false
 }
 
 // pooled reports whether a connection is open and unused.
@@ -218,6 +238,8 @@ func (c *Client) pooled() bool {
 	defer c.mu.Unlock()
 	return len(c.idle) > 0
 }
+
+var errUnexpected = errors.New("sending ended unexpectedly")
 
 var errDown = errors.New("the mail server failed several times in a row; waiting before the next attempt")
 
@@ -231,16 +253,16 @@ func (c *Client) get(ctx context.Context) (*conn, error) {
 		return warm, nil
 	}
 	c.mu.Unlock()
-	settle, err := c.breaker.Allow()
-	if err != nil {
+	call, refusal := c.breaker.Try(time.Now())
+	if refusal != nil {
 		return nil, errDown
 	}
+	settle := func(err error) { c.settle(call, err) }
 	conn, err := dial(ctx, &c.config)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = errors.Join(context.Canceled, err)
 		}
-		c.failure.Store(&err)
 		settle(err)
 		return nil, err
 	}
@@ -248,6 +270,26 @@ func (c *Client) get(ctx context.Context) (*conn, error) {
 	// the connection when its first message has a reply.
 	conn.settled = settle
 	return conn, nil
+}
+
+// settle reports how a connection began to the breaker.
+func (c *Client) settle(call failover.Call, err error) {
+	before := c.Health().State
+	switch {
+	case err == nil:
+		call.Succeeded()
+	case errors.Is(err, context.Canceled):
+		call.Dropped()
+	default:
+		call.Failed(time.Now(), explain(err).Error())
+	}
+	switch after := c.Health().State; {
+	case before != failover.Open && after == failover.Open:
+		c.log.Warn("mail server is down, mail is postponed", "server", c.config.String(), "pause", c.config.Pause,
+			"error", err)
+	case before != failover.Closed && after == failover.Closed:
+		c.log.Info("mail server is back", "server", c.config.String())
+	}
 }
 
 // settle reports the result of the connection to the breaker, once.
@@ -260,9 +302,6 @@ func (c *conn) settle(err error) {
 
 // put returns a connection to the pool if it can be reused.
 func (c *Client) put(conn *conn, err error) {
-	if err != nil {
-		c.failure.Store(&err)
-	}
 	conn.settle(err)
 	if err != nil {
 		conn.close()

@@ -39,8 +39,18 @@ type Config struct {
 	Idle        time.Duration
 	Messages    int
 	// DomainConnections limits the connections that send to one recipient
-	// domain at once; 0 means no limit.
+	// domain at once; 0 means no limit. SlowConnections is how many connections there are beside Connections
+	// for domains that answer slowly. The Gate applies both.
 	DomainConnections int
+	SlowConnections   int
+	// Gate limits the messages to each domain at a time; nil means no limit.
+	Gate Gate
+	// Slots are the connections that may be in use; nil means Connections of them.
+	Slots Slots
+	// Late is how long a message may wait for an answer until its connection counts as one of Spare, so that another
+	// may be opened for other messages; 0 means that none does.
+	Late  time.Duration
+	Spare Slots
 	// Timeout is how long to wait for a reply, ContentTimeout for the reply to
 	// a message's content.
 	Timeout        time.Duration
@@ -65,7 +75,7 @@ var mechanisms = []string{"PLAIN", "LOGIN", "CRAM-MD5"}
 //
 //	starttls=required|opportunistic|never   smtp only; required with a password, opportunistic without
 //	auth=plain|login|cram-md5               the best of those offered by default
-//	connections=8  domain-connections=0  messages=1000  idle=60s  timeout=60s
+//	connections=8  slow-connections=8  domain-connections=0  messages=1000  idle=60s  timeout=60s
 //	ehlo=name                               how this server calls itself
 //	insecure=true                           certificates are not checked: for tests only
 //
@@ -84,8 +94,9 @@ func ParseURL(raw string) (Config, error) {
 	}
 	c := Config{
 		Host: u.Hostname(), Port: u.Port(), Implicit: u.Scheme == "smtps",
-		Connections: 8, Messages: 1000, Idle: time.Minute, Timeout: time.Minute, ContentTimeout: 5 * time.Minute,
-		Failures: 5, Pause: 30 * time.Second, Grace: 5 * time.Second,
+		Connections: 8, SlowConnections: 8, Messages: 1000, Idle: time.Minute, Timeout: time.Minute,
+		ContentTimeout: 5 * time.Minute,
+		Failures:       5, Pause: 30 * time.Second, Grace: 5 * time.Second,
 	}
 	switch {
 	case u.Scheme != "smtp" && u.Scheme != "smtps":
@@ -153,14 +164,14 @@ func (c *Config) option(name, value string) error {
 		if c.insecure = insecure; err != nil {
 			return bad("true or false")
 		}
-	case "connections", "messages", "domain-connections":
+	case "connections", "slow-connections", "messages", "domain-connections":
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 0 || n > 1_000_000 || (n == 0 && name != "domain-connections") ||
-			(n > 1000 && name == "connections") {
+			(n > 1000 && strings.HasSuffix(name, "connections")) {
 			return bad("a positive number")
 		}
 		*map[string]*int{"connections": &c.Connections, "messages": &c.Messages,
-			"domain-connections": &c.DomainConnections}[name] = n
+			"slow-connections": &c.SlowConnections, "domain-connections": &c.DomainConnections}[name] = n
 	case "timeout", "idle":
 		d, err := time.ParseDuration(value)
 		if err != nil || d <= 0 {
@@ -168,8 +179,8 @@ func (c *Config) option(name, value string) error {
 		}
 		*map[string]*time.Duration{"timeout": &c.Timeout, "idle": &c.Idle}[name] = d
 	default:
-		return fmt.Errorf("unknown mail server option %s; known are starttls, auth, connections, domain-connections, "+
-			"messages, idle, timeout, ehlo and insecure", strconv.Quote(name))
+		return fmt.Errorf("unknown mail server option %s; known are starttls, auth, connections, slow-connections, "+
+			"domain-connections, messages, idle, timeout, ehlo and insecure", strconv.Quote(name))
 	}
 	return nil
 }

@@ -43,6 +43,14 @@ type conn struct {
 	mu       sync.Mutex
 	limit    time.Time // latest deadline, unless zero
 	awaiting bool      // waiting for the reply to a message's content
+	// since is when it began to wait for answers to a message to domain; zero between messages. late reports that
+	// this was too long, and isLent that its slot was given to another connection.
+	since  time.Time
+	domain string
+	late   bool
+	isLent bool
+	// giveBack returns the message to the queue whose envelope follows the present content; nil if there is none.
+	giveBack func()
 }
 
 // dial connects and does everything that precedes the first message.

@@ -21,6 +21,8 @@
 //
 // It must not import packages that decide what is sent, or the store.
 //
-// Imports: base/background, notify, notify/mail/compose,
-// github.com/sony/gobreaker/v2.
+// A Gate limits the messages to each domain at a time. A connection whose message waits too long for an answer lends
+// its slot, so that another connection can be opened for other messages.
+//
+// Imports: base/background, notify, notify/failover, notify/mail/compose.
 package smtp

@@ -4,14 +4,13 @@ import (
 	"context"
 	"sync"
 
-	"ingot/internal/notify"
 	"ingot/internal/notify/mail/compose"
 )
 
 // Source is a batch of messages. Its methods are called concurrently.
 type Source interface {
 	Len() int
-	// Domain returns the recipient's domain, for the limit per domain.
+	// Domain returns the recipient's domain, for the Gate.
 	Domain(i int) string
 	// Message composes a message. An error is permanent for this message.
 	Message(i int) (*compose.Message, error)
@@ -21,22 +20,23 @@ type Source interface {
 type item struct {
 	index   int
 	message *compose.Message
-	// domain is the domain whose slot it holds, empty if none.
-	domain string
+	// domain is the recipient's, and entered reports whether the message has a permit there.
+	domain  string
+	entered bool
 }
 
 // queue holds the messages of a batch that are neither taken nor done.
 type queue struct {
-	source  Source
-	domains *domains
-	done    func(int, notify.Result)
+	source Source
+	gate   Gate // nil means no limit
+	done   func(int, Result)
 
 	mu      sync.Mutex
 	pending []int
 }
 
-func newQueue(source Source, domains *domains, done func(int, notify.Result)) *queue {
-	q := &queue{source: source, domains: domains, done: done, pending: make([]int, source.Len())}
+func newQueue(source Source, gate Gate, done func(int, Result)) *queue {
+	q := &queue{source: source, gate: gate, done: done, pending: make([]int, source.Len())}
 	for i := range q.pending {
 		q.pending[i] = i
 	}
@@ -44,11 +44,14 @@ func newQueue(source Source, domains *domains, done func(int, notify.Result)) *q
 }
 
 // take returns the next message. It waits while all remaining messages are for
-// busy domains. The worker must hold no slot.
+// busy domains. The worker must hold no slot and no permit.
 func (q *queue) take(ctx context.Context) (*item, bool) {
 	for ctx.Err() == nil {
-		changed := q.domains.changes()
-		it, blocked := q.try("")
+		var changed <-chan struct{}
+		if q.gate != nil {
+			changed = q.gate.Changes()
+		}
+		it, blocked := q.try(nil)
 		if it != nil {
 			return it, true
 		}
@@ -64,23 +67,20 @@ func (q *queue) take(ctx context.Context) (*item, bool) {
 }
 
 // next returns a message to follow present on the same connection, or nil. If
-// it has the same domain, it takes over the slot.
+// it has the same domain, it takes over the permit.
 func (q *queue) next(ctx context.Context, present *item) *item {
 	if ctx.Err() != nil {
 		return nil
 	}
-	it, _ := q.try(present.domain)
-	if it != nil && it.domain != "" && it.domain == present.domain {
-		present.domain = ""
-	}
+	it, _ := q.try(present)
 	return it
 }
 
-// try takes the first message whose domain has a free slot or is held already,
+// try takes the first message whose domain has a free permit, or that of present,
 // and composes it. Messages that cannot be composed are finished immediately.
-func (q *queue) try(held string) (it *item, blocked bool) {
+func (q *queue) try(present *item) (it *item, blocked bool) {
 	for {
-		it, blocked = q.pick(held)
+		it, blocked = q.pick(present)
 		if it == nil {
 			return nil, blocked
 		}
@@ -89,50 +89,87 @@ func (q *queue) try(held string) (it *item, blocked bool) {
 			it.message = m
 			return it, false
 		}
-		if it.domain != held {
-			q.domains.release(it.domain)
-		}
-		q.done(it.index, compose.Failure(err))
+		q.leave(it)
+		q.done(it.index, Result{Result: compose.Failure(err)})
 	}
 }
 
-func (q *queue) pick(held string) (*item, bool) {
+func (q *queue) pick(present *item) (*item, bool) {
+	if q.gate == nil {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if len(q.pending) == 0 {
+			return nil, false
+		}
+		it := &item{index: q.pending[0]}
+		q.pending = q.pending[1:]
+		return it, false
+	}
+	it, left, away := q.search(present)
+	for _, i := range away {
+		q.done(i, Result{Result: temporary("waiting: the recipient's domain is slow"), Away: true})
+	}
+	return it, left
+}
+
+// search finds a message whose domain has a permit. away are messages that the gate turned away.
+func (q *queue) search(present *item) (it *item, left bool, away []int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	kept := 0
 	for at, i := range q.pending {
-		domain := ""
-		if q.domains.limit > 0 {
-			domain = q.source.Domain(i)
-			if (domain != held || held == "") && !q.domains.acquire(domain) {
-				continue
+		domain := q.source.Domain(i)
+		var entry Entry
+		if present != nil && present.entered && present.domain == domain {
+			if entry = q.gate.Follow(domain); entry == Enter {
+				present.entered = false
 			}
-		}
-		if at == 0 {
-			q.pending = q.pending[1:]
 		} else {
-			q.pending = append(q.pending[:at], q.pending[at+1:]...)
+			entry = q.gate.Enter(domain)
 		}
-		return &item{index: i, domain: domain}, false
+		switch entry {
+		case Enter:
+			if kept == 0 {
+				q.pending = q.pending[at+1:]
+			} else {
+				q.pending = append(q.pending[:kept], q.pending[at+1:]...)
+			}
+			return &item{index: i, domain: domain, entered: true}, false, away
+		case Away:
+			away = append(away, i)
+		default:
+			q.pending[kept] = i
+			kept++
+		}
 	}
-	return nil, len(q.pending) > 0
+	q.pending = q.pending[:kept]
+	return nil, kept > 0, away
+}
+
+// leave gives the permit of a message back.
+func (q *queue) leave(it *item) {
+	if it.entered {
+		it.entered = false
+		q.gate.Leave(it.domain)
+	}
 }
 
 // finish reports the result of a message.
-func (q *queue) finish(it *item, r notify.Result) {
-	q.domains.release(it.domain)
+func (q *queue) finish(it *item, r Result) {
+	q.leave(it)
 	q.done(it.index, r)
 }
 
 // putBack returns a message that was not sent.
 func (q *queue) putBack(it *item) {
-	q.domains.release(it.domain)
+	q.leave(it)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pending = append([]int{it.index}, q.pending...)
 }
 
 // rest finishes all queued messages with the same result.
-func (q *queue) rest(r notify.Result) {
+func (q *queue) rest(r Result) {
 	q.mu.Lock()
 	left := q.pending
 	q.pending = nil
@@ -140,46 +177,4 @@ func (q *queue) rest(r notify.Result) {
 	for _, i := range left {
 		q.done(i, r)
 	}
-}
-
-// domains counts the connections that send to each domain, over all batches.
-type domains struct {
-	limit int // 0 means no limit
-
-	mu      sync.Mutex
-	busy    map[string]int
-	changed chan struct{} // closed at the next release
-}
-
-func newDomains(limit int) *domains {
-	return &domains{limit: limit, busy: map[string]int{}, changed: make(chan struct{})}
-}
-
-func (d *domains) changes() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.changed
-}
-
-func (d *domains) acquire(domain string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.busy[domain] >= d.limit {
-		return false
-	}
-	d.busy[domain]++
-	return true
-}
-
-func (d *domains) release(domain string) {
-	if domain == "" || d.limit == 0 {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.busy[domain]--; d.busy[domain] <= 0 {
-		delete(d.busy, domain)
-	}
-	close(d.changed)
-	d.changed = make(chan struct{})
 }

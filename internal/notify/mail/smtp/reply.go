@@ -141,16 +141,18 @@ func (s stage) String() string {
 }
 
 // result returns the outcome of a message from its decisive reply.
-func (r reply) result(at stage) notify.Result {
+func (r reply) result(at stage) Result {
 	switch {
 	case at == stageContent && r.code/100 == 2:
-		return notify.Result{Verdict: notify.Accepted, Reason: r.String()}
+		return Result{Result: notify.Result{Verdict: notify.Accepted, Reason: r.String()}}
 	case r.code/100 == 5 && !r.clientFault():
-		return notify.Result{Verdict: notify.Permanent, Reason: r.String(), BadAddress: r.badAddress(at)}
+		return Result{Result: notify.Result{Verdict: notify.Permanent, Reason: r.String(), BadAddress: r.badAddress(at)}}
 	case r.code/100 == 4 || r.code/100 == 5:
-		return notify.Result{Verdict: notify.Temporary, Reason: r.String(), RetryAfter: retryAfter(r)}
+		return Result{Result: notify.Result{Verdict: notify.Temporary, Reason: r.String(), RetryAfter: retryAfter(r)},
+			Busy: r.busy(), Unsent: r.code/100 == 5}
 	default:
-		return notify.Result{Verdict: notify.Temporary, Reason: fmt.Sprintf("unexpected reply to the %s: %s", at, r)}
+		return Result{Result: notify.Result{Verdict: notify.Temporary,
+			Reason: fmt.Sprintf("unexpected reply to the %s: %s", at, r)}}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"ingot/internal/notify"
 	"ingot/internal/notify/mail/compose"
@@ -13,6 +14,11 @@ import (
 
 func temporary(format string, args ...any) notify.Result {
 	return notify.Result{Verdict: notify.Temporary, Reason: shorten(fmt.Sprintf(format, args...))}
+}
+
+// unsent is the result of a message that the mail server has not got.
+func unsent(format string, args ...any) Result {
+	return Result{Result: temporary(format, args...), Unsent: true}
 }
 
 // transfer sends first and further messages of the queue over this connection.
@@ -23,8 +29,8 @@ func (c *conn) transfer(ctx context.Context, q *queue, first *item) error {
 	present := first
 	for begun := false; present != nil; {
 		if r, refused := c.refuse(present.message); refused {
-			next := q.next(ctx, present)
-			q.finish(present, r)
+			next := c.next(ctx, q, present)
+			q.finish(present, Result{Result: r})
 			present = next
 			continue
 		}
@@ -33,21 +39,23 @@ func (c *conn) transfer(ctx context.Context, q *queue, first *item) error {
 		}
 		begun = false
 		c.messages++
+		began := c.wait(present.domain)
 		ready, r, err := c.envelope(present.message)
 		switch {
 		case err != nil:
 			if !c.replied || ctx.Err() != nil {
 				q.putBack(present) // the server had closed the idle connection, or the client is stopping
 			} else {
-				q.finish(present, temporary("the connection to the mail server ended before the message was sent: %v",
+				q.finish(present, unsent("the connection to the mail server ended before the message was sent: %v",
 					explain(err)))
 			}
 			return err
 		case !ready:
 			var next *item
 			if c.messages < c.config.Messages {
-				next = q.next(ctx, present)
+				next = c.next(ctx, q, present)
 			}
+			r.Took = took(began, 0)
 			q.finish(present, r)
 			if r.Verdict == notify.Temporary && c.outOfSync {
 				if next != nil {
@@ -55,7 +63,11 @@ func (c *conn) transfer(ctx context.Context, q *queue, first *item) error {
 				}
 				return errors.New(r.Reason)
 			}
-			c.settle(nil)
+			if r.Unsent { // the server wants a login or encryption
+				c.settle(errors.New(r.Reason))
+			} else {
+				c.settle(nil)
+			}
 			present = next
 		case c.leaving(ctx):
 			// The server expects a content that will not be sent: only closing
@@ -63,13 +75,21 @@ func (c *conn) transfer(ctx context.Context, q *queue, first *item) error {
 			q.putBack(present)
 			return ctx.Err()
 		default:
-			present, begun, err = c.content(ctx, q, present)
+			present, begun, err = c.content(ctx, q, present, began)
 			if err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// next returns the message that follows on this connection, or nil. One whose slot was lent carries no further message.
+func (c *conn) next(ctx context.Context, q *queue, present *item) *item {
+	if c.lent() {
+		return nil
+	}
+	return q.next(ctx, present)
 }
 
 // leaving reports whether no further content may be started. If not, one is.
@@ -145,7 +165,7 @@ func (c *conn) writeRcpt(m *compose.Message) {
 // envelope reads the replies to begin, or sends the envelope line by line.
 // ready reports whether the server waits for the content; otherwise the result
 // says why not.
-func (c *conn) envelope(m *compose.Message) (ready bool, r notify.Result, err error) {
+func (c *conn) envelope(m *compose.Message) (ready bool, r Result, err error) {
 	c.within(c.config.Timeout)
 	if c.reset {
 		if !c.pipelining {
@@ -217,20 +237,26 @@ func (c *conn) envelope(m *compose.Message) (ready bool, r notify.Result, err er
 
 // content sends the current message, followed by the envelope of the next one
 // if there is one, and reads the reply.
-func (c *conn) content(ctx context.Context, q *queue, present *item) (next *item, begun bool, err error) {
+func (c *conn) content(ctx context.Context, q *queue, present *item, began time.Time) (next *item, begun bool,
+	err error) {
 	c.within(c.config.ContentTimeout)
 	c.writeContent(present.message)
 	c.reset = false
 	if c.messages < c.config.Messages {
-		if next = q.next(ctx, present); next != nil {
-			if _, refused := c.refuse(next.message); !refused {
+		if next = c.next(ctx, q, present); next != nil {
+			if _, refused := c.refuse(next.message); !refused && (q.gate == nil || q.gate.Quick(next.domain)) {
 				c.begin(next.message)
 				begun = true
 			}
+			c.ahead(func() { q.putBack(next) })
 		}
 	}
 	got, err := c.read()
 	c.setAwaiting(false)
+	abandoned := next != nil && !c.keeps()
+	if abandoned {
+		next = nil // another connection sends it
+	}
 	if err == nil && got.code/100 == 3 {
 		err = fmt.Errorf("%w: %s after a message", errGarbage, got)
 	}
@@ -238,11 +264,18 @@ func (c *conn) content(ctx context.Context, q *queue, present *item) (next *item
 		if next != nil {
 			q.putBack(next)
 		}
-		q.finish(present, temporary("the mail server received the message but did not reply, retrying: %v", explain(err)))
+		q.finish(present, Result{Took: took(began, present.message.Size()), Result: temporary(
+			"the mail server received the message but did not reply, retrying: %v", explain(err))})
 		return nil, false, err
 	}
-	q.finish(present, got.result(stageContent))
+	r := got.result(stageContent)
+	r.Took = took(began, present.message.Size())
+	q.finish(present, r)
 	c.settle(nil)
+	if abandoned {
+		// The server has the envelope of a message that will not be sent here: only closing the connection aborts that.
+		return nil, false, errors.New("another connection sends the next message")
+	}
 	if got.code == 421 {
 		if next != nil {
 			q.putBack(next)

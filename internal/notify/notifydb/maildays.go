@@ -1,0 +1,78 @@
+package notifydb
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"time"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
+)
+
+// mailDay is a row of notify_mail_days.
+type mailDay struct{ began, day, taken int }
+
+// mailDomain returns how a receiving domain is stored.
+func mailDomain(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:16])
+}
+
+// TakeMail implements notify.Store.
+func (s *Store) TakeMail(ctx context.Context, day int, wanted map[string]int,
+	quota func(n int) int) (map[string]int, error) {
+	var got map[string]int
+	err := s.lock(ctx, func(tx *db.Tx) error {
+		got = make(map[string]int, len(wanted))
+		// All processes change the rows in the same order, to avoid deadlocks.
+		for _, name := range slices.Sorted(maps.Keys(wanted)) {
+			n, err := takeMail(tx, mailDomain(name), day, wanted[name], quota)
+			if err != nil {
+				return err
+			}
+			got[name] = n
+		}
+		return nil
+	})
+	return got, err
+}
+
+// takeMail locks the row of a domain and takes from its quota.
+func takeMail(tx *db.Tx, domain string, day, wanted int, quota func(n int) int) (int, error) {
+	_, err := tx.Exec(`INSERT INTO notify_mail_days (domain, began, day, taken) VALUES (?, ?, ?, 0) ON CONFLICT (domain)
+		DO UPDATE SET began = CASE WHEN notify_mail_days.day + ? < excluded.day THEN excluded.day
+			ELSE notify_mail_days.began END,
+		taken = CASE WHEN notify_mail_days.day < excluded.day THEN 0 ELSE notify_mail_days.taken END,
+		day = CASE WHEN notify_mail_days.day < excluded.day THEN excluded.day ELSE notify_mail_days.day END`,
+		domain, day, day, notify.WarmthKept)
+	if err != nil {
+		return 0, err
+	}
+	d, err := query.One(tx, func(row db.Scanner) (d mailDay, err error) {
+		err = row.Scan(&d.began, &d.day, &d.taken)
+		return d, err
+	}, "SELECT began, day, taken FROM notify_mail_days WHERE domain = ?", domain)
+	if err != nil {
+		return 0, err
+	}
+	most := quota(d.day - d.began)
+	if most < 0 {
+		return notify.NoMailQuota, nil
+	}
+	n := max(0, min(wanted, most-d.taken))
+	_, err = tx.Exec("UPDATE notify_mail_days SET taken = taken + ? WHERE domain = ?", n, domain)
+	return n, err
+}
+
+// purgeMailDays deletes the rows of domains that begin again with the next message.
+func (s *Store) purgeMailDays(ctx context.Context) error {
+	last := s.now().Unix()/int64(24*time.Hour/time.Second) - notify.WarmthKept
+	return s.lock(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec("DELETE FROM notify_mail_days WHERE day < ?", last)
+		return err
+	})
+}

@@ -1,0 +1,60 @@
+package storetest
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ingot/internal/notify"
+)
+
+// testMailQuotas takes from the quotas of a warm-up plan.
+func testMailQuotas(k *kit) {
+	s := k.store()
+	today := int(k.clock.Now().Unix() / (24 * 3600))
+	quota := func(n int) int { return []int{10, 20, 40, -1}[min(n, 3)] }
+	take := func(day, wanted, want int) {
+		k.Helper()
+		got := value[map[string]int](k)(s.TakeMail(k.ctx, day, map[string]int{"a.example": wanted}, quota))
+		if got["a.example"] != want {
+			k.Errorf("took %v of day %d, want %d", got, day-today, want)
+		}
+	}
+	take(today, 6, 6)
+	take(today, 6, 4)
+	take(today, 6, 0)
+	take(today-1, 6, 0) // a clock that is late
+	got := value[map[string]int](k)(s.TakeMail(k.ctx, today, map[string]int{"a.example": 1, "b.example": 100}, quota))
+	if got["a.example"] != 0 || got["b.example"] != 10 {
+		k.Errorf("of two domains it took %v", got)
+	}
+	take(today+2, 100, 40) // a day without mail does not stop the plan
+	take(today+3, 7, notify.NoMailQuota)
+	take(today+3+notify.WarmthKept, 7, notify.NoMailQuota)
+	take(today+4+2*notify.WarmthKept, 100, 10)
+
+	// Several servers together take the quota, and no more.
+	const day = 100_000
+	var sum atomic.Int64
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 5 {
+				got, err := s.TakeMail(k.ctx, day, map[string]int{"d.example": 3, "c.example": 3}, quota)
+				if err != nil {
+					k.Error(err)
+				}
+				sum.Add(int64(got["c.example"] + got["d.example"]))
+			}
+		})
+	}
+	all.Wait()
+	if sum.Load() != 20 {
+		k.Errorf("together they took %d, want 20", sum.Load())
+	}
+
+	// Rows of domains that begin again are purged.
+	k.clock.Advance((3*notify.WarmthKept + 10) * 24 * time.Hour)
+	value[int](k)(s.Purge(k.ctx, k.clock.Now()))
+	take(today, 100, 10)
+}
