@@ -164,7 +164,7 @@ func (p *Plan) checkRoutes() error {
 		r := &p.Routes[i]
 		switch {
 		case !routeName().MatchString(r.Name):
-			return fmt.Errorf("routes: the name of number %d must have lower-case letters, digits and hyphens, at most 40",
+			return fmt.Errorf("routes: the name of number %d must be of a-z, 0-9 and hyphens, at most 40",
 				i+1)
 		case known[r.Name]:
 			return fmt.Errorf("routes: the name %q is used more than once", r.Name)
