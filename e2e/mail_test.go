@@ -34,7 +34,13 @@ var sendingAuthorities = []string{
 func newMailFixture(t *testing.T, o options) *mailFixture {
 	t.Helper()
 	sink := mailtest.New(t, mailtest.Options{Keep: 100_000})
-	o.Args = append(o.Args, "--smtp-url", sink.URL("", ""))
+	return newMailFixtureOf(t, sink, sink.URL("", ""), o)
+}
+
+// newMailFixtureOf sends by the mail server with the URL, which relays to the sink.
+func newMailFixtureOf(t *testing.T, sink *mailtest.Sink, smtpURL string, o options) *mailFixture {
+	t.Helper()
+	o.Args = append(o.Args, "--smtp-url", smtpURL)
 	s := start(t, o)
 	p := &mailFixture{Server: s, sink: sink, admin: s.adminToken(t), base: s.Notifications}
 	p.newSender(t, "my-sender", sendingAuthorities...).want(t, http.StatusCreated)

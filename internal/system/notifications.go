@@ -196,13 +196,9 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 		Kick: func() { n.delivery.Kick() }, Servers: o.Servers,
 	})
 	n.webhooks = outbound.Options{Guard: o.guard(), Routes: o.Routes, TLS: o.TLS}
-	more, err := n.moreChannels(o)
-	if err != nil {
-		return nil, err
-	}
 	n.delivery = delivery.New(o.seams.deliveryWith(delivery.Options{
 		Store: n.store, Directory: n.directory, Channel: channel, IDs: ids, Unsubscriber: n.unsubscriber,
-		More: more,
+		More: n.moreChannels(o),
 		From: o.MailFrom, Domain: o.Domain, BaseURL: o.NotificationsURL, Dir: o.Dir, Retention: o.MessagesKept,
 		Extended: n.service.Extended, Log: o.Log, Metrics: delivery.NewMetrics(o.Registry),
 		Webhooks: n.webhooks, Lead: o.leads("purge-messages"), Tracer: o.Tracer,
@@ -216,7 +212,7 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 
 // moreChannels returns the channels other than mail. Those that call addresses of clients share nothing with each
 // other, so that one that hangs does not delay the other.
-func (n *notifications) moreChannels(o notificationsOptions) (map[notify.ChannelID]notify.Channel, error) {
+func (n *notifications) moreChannels(o notificationsOptions) map[notify.ChannelID]notify.Channel {
 	more := map[notify.ChannelID]notify.Channel{notify.Inbox: inbox.NewChannel(n.store, n.hub)}
 	for _, id := range []notify.ChannelID{notify.Hook, notify.Chat} {
 		more[id] = hook.NewChannel(id, hook.Options{Destinations: n.store, Client: outbound.New(n.webhooks), Log: o.Log})
@@ -224,10 +220,9 @@ func (n *notifications) moreChannels(o notificationsOptions) (map[notify.Channel
 	n.texts = provider.NewChannel(notify.SMS, provider.Options{Providers: n.store, Client: outbound.New(n.webhooks),
 		Servers: o.Servers, Log: o.Log})
 	more[notify.SMS] = n.texts
-	browsers, err := push.NewChannel(push.Options{Store: n.store, Client: outbound.New(n.webhooks), Keys: n.pushKeys,
+	more[notify.Push] = push.NewChannel(push.Options{Store: n.store, Client: outbound.New(n.webhooks), Keys: n.pushKeys,
 		Log: o.Log})
-	more[notify.Push] = browsers
-	return more, err
+	return more
 }
 
 // openChannel returns the channel to the mail server, or the built-in mailbox.

@@ -54,9 +54,8 @@ func browsing(t *testing.T, d *db.DB, c notify.Channels, rule *notify.DigestRule
 	w := newWorld(t, setup{db: d, people: newPeople(4), change: func(o *Options) {
 		o.Patience = time.Minute
 		o.Schedule = Schedule{First: time.Millisecond, Longest: time.Millisecond}
-		channel, err := push.NewChannel(push.Options{Store: o.Store, Keys: keys,
+		channel := push.NewChannel(push.Options{Store: o.Store, Keys: keys,
 			Client: outbound.New(outbound.Options{Private: true}), Breaker: failover.Options{Failures: 100}})
-		testkit.Must(t, err)
 		o.More = map[notify.ChannelID]notify.Channel{notify.Push: channel}
 	}})
 	for _, kind := range []string{"news", "alarm"} {

@@ -62,9 +62,10 @@ type Call struct {
 type Refusal struct {
 	// For is how long it does not.
 	For time.Duration
-	// Asked reports that the other side asked for it, so that it is no failure.
-	Asked bool
-	Why   string
+	// Asked reports that the other side asked for it, so that it is no failure. Trying reports that another call is
+	// trying it at the moment.
+	Asked, Trying bool
+	Why           string
 }
 
 // Try returns permission for a call, or why there is none.
@@ -75,9 +76,9 @@ func (b *Breaker) Try(now time.Time) (Call, *Refusal) {
 	case b.until.IsZero():
 		return Call{b: b}, nil
 	case now.Before(b.until):
-		return Call{}, &Refusal{b.until.Sub(now), b.asked, b.why}
+		return Call{}, &Refusal{For: b.until.Sub(now), Asked: b.asked, Why: b.why}
 	case b.probing:
-		return Call{}, &Refusal{time.Second, b.asked, b.why}
+		return Call{}, &Refusal{For: time.Second, Asked: b.asked, Trying: true, Why: b.why}
 	}
 	b.probing = true
 	return Call{b, true}, nil

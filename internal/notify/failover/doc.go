@@ -8,5 +8,5 @@
 //
 // Each server has its own breakers: what one learns, the others learn by themselves.
 //
-// Imports: the standard library only.
+// Imports: github.com/hashicorp/golang-lru/v2.
 package failover

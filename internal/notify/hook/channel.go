@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"ingot/internal/base/background"
 	"ingot/internal/notify"
+	"ingot/internal/notify/failover"
 	"ingot/internal/notify/outbound"
 	"ingot/internal/notify/template"
 )
@@ -33,49 +33,44 @@ type Options struct {
 
 // Channel delivers messages to the destinations of clients. It implements notify.Channel.
 type Channel struct {
-	id      notify.ChannelID
-	o       Options
-	callers int // calls of a client at a time
+	id       notify.ChannelID
+	o        Options
+	queue    *outbound.Queue
+	breakers *failover.Group[receiver]
+}
 
-	mu      sync.Mutex
-	clients map[string]*client
+// receiver is the destination of a client as it was set at a time: one that was changed is called at once.
+type receiver struct {
+	client  string
+	changed int64
 }
 
 var _ notify.Channel = (*Channel)(nil)
 
-const (
-	defaultPerClient = 100
-	defaultGrace     = 3 * time.Second
-	// hookCallers is how many calls of a client a webhook gets at a time. A chat gets one, to keep the order.
-	hookCallers = 8
-)
-
 // NewChannel returns the channel notify.Hook or notify.Chat.
 func NewChannel(id notify.ChannelID, o Options) *Channel {
-	if o.PerClient <= 0 {
-		o.PerClient = defaultPerClient
-	}
-	if o.Grace <= 0 {
-		o.Grace = defaultGrace
-	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	callers := hookCallers
+	callers := 0
 	if id == notify.Chat {
-		callers = 1
+		callers = 1 // to keep the order
 	}
-	return &Channel{id: id, o: o, callers: callers, clients: map[string]*client{}}
+	return &Channel{
+		id: id, o: o,
+		// Each call of a receiver that does not answer takes long, so the first one counts.
+		breakers: failover.NewGroup[receiver](failover.Options{Failures: 1}),
+		queue: outbound.NewQueue(outbound.QueueOptions{PerClient: o.PerClient, Callers: callers, Grace: o.Grace, Now: o.Now,
+			Full: "waiting: the receiver gets others of the client's messages first"}),
+	}
 }
 
 // Deliver implements notify.Channel.
 func (c *Channel) Deliver(ctx context.Context, batch []notify.Outgoing, done func(i int, r notify.Result)) {
-	outbound.PerClient(ctx, c.o.Grace, batch, c.unusable, func(ctx, calls context.Context, id string, list []int) {
-		c.deliver(ctx, calls, id, batch, list, done)
-	}, done)
+	c.queue.Deliver(ctx, batch, c.unusable, c.open, done)
 }
 
 // unusable returns why a message has no recipient that a receiver could be told. A chat is not told any.
@@ -91,41 +86,20 @@ func (c *Channel) unusable(o *notify.Outgoing) string {
 	return notify.UserProblem(o.UserID)
 }
 
-// deliver makes the calls for messages of one client. calls is for calls that were begun.
-func (c *Channel) deliver(ctx, calls context.Context, id string, batch []notify.Outgoing, list []int,
-	done func(int, notify.Result)) {
-	to, err := c.destination(ctx, id)
-	if err != nil {
-		r := notify.Result{Verdict: notify.Permanent, Reason: err.Error()}
-		if !errors.Is(err, notify.ErrNotFound) {
-			r = notify.Result{Verdict: notify.Temporary, Reason: "the database was unavailable", Untried: true}
-		}
-		for _, i := range list {
-			done(i, r)
-		}
-		return
+// open returns how the messages of a client are delivered.
+func (c *Channel) open(ctx context.Context, client string) outbound.Work {
+	to, err := c.destination(ctx, client)
+	switch {
+	case errors.Is(err, notify.ErrNotFound):
+		return outbound.Work{Instead: &notify.Result{Verdict: notify.Permanent, Reason: err.Error()}}
+	case err != nil:
+		return outbound.Work{Instead: &notify.Result{Verdict: notify.Temporary, Reason: "the database was unavailable",
+			Untried: true}}
 	}
-	of := c.enter(id, to.Updated)
-	defer of.leave()
-	n := of.admit(len(list), c.o.PerClient)
-	for _, i := range list[n:] {
-		done(i, of.later(c.o.Now()))
-	}
-	list = list[:n]
-	next := make(chan int, len(list))
-	for _, i := range list {
-		next <- i
-	}
-	close(next)
-	var all background.WaitGroup
-	for range min(c.callers, len(list)) {
-		all.Go("calls of a client", func() {
-			for i := range next {
-				c.deliverOne(ctx, calls, of, to, &batch[i], func(r notify.Result) { done(i, r) })
-			}
-		})
-	}
-	all.Wait()
+	breaker := c.breakers.Of(receiver{client, to.Updated.UnixNano()})
+	return outbound.Work{One: func(ctx, calls context.Context, o *notify.Outgoing) notify.Result {
+		return c.deliver(ctx, calls, breaker, to, o)
+	}}
 }
 
 // errNone means that a client has no destination.
@@ -148,56 +122,48 @@ func (c *Channel) destination(ctx context.Context, client string) (d notify.Dest
 	return d, err
 }
 
-// deliverOne delivers a message when it is its turn.
-func (c *Channel) deliverOne(ctx, calls context.Context, of *client, to notify.Destination, o *notify.Outgoing,
-	done func(notify.Result)) {
-	defer of.admit(-1, 0)
-	stopping := notify.Result{Verdict: notify.Temporary, Reason: "not called: the server was stopping", Untried: true}
-	select {
-	case of.slots <- struct{}{}:
-	case <-ctx.Done():
-		done(stopping)
-		return
-	}
-	// The slot is free when the outcome is recorded, so that a crash repeats no more calls than there are slots.
-	defer func() { <-of.slots }()
-	if ctx.Err() != nil {
-		done(stopping)
-		return
-	}
-	if r, resting := of.resting(c.o.Now()); resting {
-		done(r)
-		return
-	}
-	r := notify.Result{Verdict: notify.Temporary, Reason: "the call ended unexpectedly"}
-	_ = background.Do("call of a destination", func() error {
-		r = c.call(ctx, calls, of, to, o)
-		return nil
-	})
-	done(r)
-}
-
-func (c *Channel) call(ctx, calls context.Context, of *client, to notify.Destination,
+// deliver calls the receiver, unless it is left alone.
+func (c *Channel) deliver(ctx, calls context.Context, breaker *failover.Breaker, to notify.Destination,
 	o *notify.Outgoing) notify.Result {
 	body, err := c.encode(to, o)
 	if err != nil {
 		return notify.Result{Verdict: notify.Permanent, Reason: "the message cannot be encoded: " + err.Error()}
 	}
-	began := c.o.Now()
-	call := outbound.Call{URL: to.URL, Secret: to.Secret, Body: body, At: began}
+	call := outbound.Call{URL: to.URL, Secret: to.Secret, Body: body, At: c.o.Now()}
 	if c.id == notify.Hook {
 		call.Key = o.ID
 	}
+	allowed, refusal := breaker.Try(call.At)
+	switch {
+	case refusal == nil:
+	case refusal.Asked || refusal.Trying:
+		return notify.Result{Verdict: notify.Temporary, Reason: "waiting: " + refusal.Why, Untried: true,
+			RetryAfter: refusal.For}
+	default: // the messages behind one that was not answered have failed too: each would take as long again
+		return notify.Result{Verdict: notify.Temporary, Reason: refusal.Why}
+	}
+	finished := false
+	defer func() {
+		if !finished { // it panicked
+			allowed.Dropped()
+		}
+	}()
 	a, err := c.o.Client.Post(calls, call)
-	now := c.o.Now()
+	finished = true
 	switch {
 	case err != nil && ctx.Err() != nil:
+		allowed.Dropped()
 		return notify.Result{Verdict: notify.Temporary, Reason: "the call was interrupted: the server was stopping"}
 	case err != nil:
 		c.o.Log.Warn("call of a destination failed", "channel", c.id, "client", o.ClientID, "message", o.ID, "error", err)
-		return of.failed(err, now)
+		reason := "the receiver did not answer: " + err.Error()
+		allowed.Failed(c.o.Now(), reason)
+		return notify.Result{Verdict: notify.Temporary, Reason: reason}
+	case (a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable) && a.RetryAfter > 0:
+		allowed.Asked(c.o.Now(), a.RetryAfter, "the receiver asked to be called later ("+a.String()+")")
+	default:
+		allowed.Succeeded()
 	}
-	of.took(now.Sub(began), now, a)
 	return c.judge(a)
 }
 

@@ -384,6 +384,33 @@ func TestHanging(t *testing.T) {
 	}
 }
 
+// TestBack has a receiver that answers again: one message tries it, and those behind it lose no attempt.
+func TestBack(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t)
+	clock := testkit.NewClock(time.Unix(1_900_000_000, 0))
+	c := hook.NewChannel(notify.Hook, hook.Options{Client: client(200 * time.Millisecond), Now: clock.Now,
+		Destinations: destinations{all: notify.Destination{URL: r.URL}}})
+	r.hang(true)
+	if got := deliver(t, c, messages("shop", 1)...)[0]; got.Verdict != notify.Temporary || got.Untried {
+		t.Fatalf("while it hangs: %+v", got)
+	}
+	r.hang(false)
+	clock.Advance(5 * time.Second)
+	accepted := 0
+	for i, got := range deliver(t, c, messages("shop", 50)...) {
+		switch {
+		case got.Verdict == notify.Accepted:
+			accepted++
+		case got.Verdict != notify.Temporary || !got.Untried || got.RetryAfter != time.Second:
+			t.Errorf("message %d: %+v", i, got)
+		}
+	}
+	if accepted == 0 {
+		t.Error("no message tried it")
+	}
+}
+
 // TestPrivate sees that a destination in a private network is not called, and that the reason does not contain it.
 func TestPrivate(t *testing.T) {
 	t.Parallel()

@@ -97,7 +97,7 @@ func (c *Channel) try(ctx, calls context.Context, r route, o *notify.Outgoing, t
 	}
 	call, refusal := r.line.breaker.Try(c.o.Now())
 	if refusal != nil {
-		t.rests(r.name, "left alone after "+refusal.Why, refusal.For, refusal.Asked)
+		t.rests(r.name, "left alone after "+refusal.Why, refusal.For, refusal.Asked || refusal.Trying)
 		return notify.Result{}, false
 	}
 	finished := false

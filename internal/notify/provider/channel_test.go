@@ -425,6 +425,15 @@ func TestDeadProvider(t *testing.T) {
 	if tried != 30 || dead.called() > 12 {
 		t.Errorf("%d messages were tried with %d calls, want 30 and few", tried, dead.called())
 	}
+
+	// When the pause is over one message tries it, and those behind it lose no attempt.
+	dead.hang(false)
+	clock.Advance(time.Minute)
+	for i, r := range deliver(t, c, messages("dead", 30)...) {
+		if r.Verdict != notify.Accepted && !r.Untried {
+			t.Errorf("message %d to a provider that answers again: %+v", i, r)
+		}
+	}
 }
 
 // TestRate sees that a provider with a limit gets no more than that, and that the rest comes back without an attempt.

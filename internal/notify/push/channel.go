@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"ingot/internal/base/background"
 	"ingot/internal/notify"
 	"ingot/internal/notify/failover"
@@ -44,7 +42,7 @@ type Channel struct {
 	o     Options
 	queue *outbound.Queue
 	// breakers are of clients and push services: what one client's users subscribe to does not pause others.
-	breakers *lru.Cache[service, *failover.Breaker]
+	breakers *failover.Group[service]
 }
 
 var _ notify.Channel = (*Channel)(nil)
@@ -52,8 +50,6 @@ var _ notify.Channel = (*Channel)(nil)
 type service struct{ client, host string }
 
 const (
-	// manyBreakers is how many are remembered; one that is forgotten is closed.
-	manyBreakers = 4096
 	// patience is the number of attempts after which a message counts as delivered if one of the user's browsers has it.
 	patience = 5
 	// usualLife is how long a push service keeps a message that does not expire, and longestLife what they allow.
@@ -62,19 +58,16 @@ const (
 )
 
 // NewChannel returns the channel notify.Push.
-func NewChannel(o Options) (*Channel, error) {
+func NewChannel(o Options) *Channel {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	breakers, err := lru.New[service, *failover.Breaker](manyBreakers)
-	if err != nil {
-		return nil, err
-	}
-	return &Channel{o: o, breakers: breakers, queue: outbound.NewQueue(outbound.QueueOptions{PerClient: o.PerClient,
-		Grace: o.Grace, Now: o.Now, Full: "waiting: the browsers get others of the client's messages first"})}, nil
+	return &Channel{o: o, breakers: failover.NewGroup[service](o.Breaker),
+		queue: outbound.NewQueue(outbound.QueueOptions{PerClient: o.PerClient,
+			Grace: o.Grace, Now: o.Now, Full: "waiting: the browsers get others of the client's messages first"})}
 }
 
 // Deliver implements notify.Channel.
@@ -174,27 +167,18 @@ func (c *Channel) remember(ctx context.Context, o *notify.Outgoing, ids []string
 	}
 }
 
-// breaker returns that of a push service for a client.
-func (c *Channel) breaker(client, host string) *failover.Breaker {
-	key := service{client, host}
-	b, ok := c.breakers.Get(key)
-	if !ok {
-		b = failover.NewBreaker(c.o.Breaker)
-		if other, there, _ := c.breakers.PeekOrAdd(key, b); there {
-			return other
-		}
-	}
-	return b
-}
-
 // send sends a message to one browser.
 func (c *Channel) send(ctx, calls context.Context, o *notify.Outgoing, b *notify.PushSubscription, p *payload) tried {
 	if ctx.Err() != nil {
 		return tried{Result: outbound.Stopping}
 	}
-	call, refusal := c.breaker(o.ClientID, b.Service()).Try(c.o.Now())
+	call, refusal := c.breakers.Of(service{o.ClientID, b.Service()}).Try(c.o.Now())
 	if refusal != nil {
-		return tried{Result: notify.Result{Verdict: notify.Temporary, Reason: "left alone after " + refusal.Why}}
+		r := notify.Result{Verdict: notify.Temporary, Reason: "left alone after " + refusal.Why}
+		if refusal.Trying { // it may answer again
+			r.Untried, r.RetryAfter = true, refusal.For
+		}
+		return tried{Result: r}
 	}
 	finished := false
 	defer func() {

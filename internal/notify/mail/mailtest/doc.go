@@ -4,5 +4,5 @@
 // Only tests and benchmarks import it. It must not share code with the client
 // it tests.
 //
-// Imports: the standard library only.
+// Imports: base/testkit.
 package mailtest
