@@ -75,6 +75,7 @@ func tracedSystem(t *testing.T) *System {
 	c := testConfig(t)
 	c.Traces.Endpoint = tracingtest.Start(t).URL // so that there are the metrics of traces, too
 	c.SMTPURL = "smtp://127.0.0.1:1"             // and those of a mail server
+	c.BounceListen = "127.0.0.1:0"
 	s := startSystem(t, c)
 	s.built.Load().registry.MustRegister(&acme.Manager{}) // and those of --acme-email
 	return s

@@ -266,14 +266,20 @@ func (c MailConfig) dkimKey() ([]byte, error) {
 	return key, nil
 }
 
-// openBounces opens the listener for reports about addresses that refuse mail.
+// openBounces opens the listener for reports about addresses that refuse mail, or whose users complain.
 func (n *notifications) openBounces(o notificationsOptions) error {
 	if o.BounceListen == "" {
 		return nil
 	}
 	listener, err := dsn.New(dsn.Options{
 		Addr: o.BounceListen, Return: o.MailFrom, Domain: o.Domain, Log: o.Log,
-		Bounce: func(ctx context.Context, b dsn.Bounce) error { return n.service.Bounced(ctx, actions.Bounce(b)) },
+		Registry: o.Registry,
+		Bounce: func(ctx context.Context, b dsn.Bounce) (bool, error) {
+			return n.service.Bounced(ctx, actions.Bounce(b))
+		},
+		Complaint: func(ctx context.Context, c dsn.Complaint) (bool, error) {
+			return n.service.Complained(ctx, actions.Complaint(c))
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("--bounce-listen: %w", err)

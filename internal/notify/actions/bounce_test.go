@@ -64,16 +64,58 @@ func TestBounced(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &bounceStore{message: notify.Message{Number: sent, Recipient: notify.Recipient{Email: "ann@example.com"}}}
 				s := New(Options{Store: store, IDs: ids})
-				err := s.Bounced(t.Context(), test.bounce)
+				counts, err := s.Bounced(t.Context(), test.bounce)
 				same := func(a, b notify.Suppression) bool {
 					at := a.Created
 					a.Created, b.Created = time.Time{}, time.Time{}
 					return a == b && at.Equal(now)
 				}
-				if err != nil || !slices.EqualFunc(store.suppressed, test.want, same) {
+				if err != nil || counts != (test.want != nil) || !slices.EqualFunc(store.suppressed, test.want, same) {
 					t.Errorf("suppressed %+v, %v, want %+v", store.suppressed, err, test.want)
 				}
 			})
 		})
+	}
+}
+
+// TestComplained: a complaint about a message that was sent suppresses its address, whatever else the report says.
+func TestComplained(t *testing.T) {
+	t.Parallel()
+	ids, err := notify.NewIDs(bytes.Repeat([]byte{1}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := notify.NewIDs(bytes.Repeat([]byte{2}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := notify.MessageNumber(7, 0)
+	for name, test := range map[string]struct {
+		complaint Complaint
+		email     string
+		want      string // the reason; empty: nothing is suppressed
+	}{
+		"abuse": {Complaint{MessageID: ids.Message(sent), Type: "abuse", Reporter: "Provider/1"}, "ann@example.com",
+			"abuse Provider/1"},
+		"fraud":         {Complaint{MessageID: ids.Message(sent), Type: "fraud"}, "ann@example.com", "fraud"},
+		"opt-out":       {Complaint{MessageID: ids.Message(sent), Type: "opt-out"}, "ann@example.com", "opt-out"},
+		"not spam":      {Complaint{MessageID: ids.Message(sent), Type: "not-spam"}, "ann@example.com", ""},
+		"other":         {Complaint{MessageID: ids.Message(sent), Type: "other"}, "ann@example.com", ""},
+		"no type":       {Complaint{MessageID: ids.Message(sent)}, "ann@example.com", ""},
+		"other message": {Complaint{MessageID: ids.Message(sent + 1), Type: "abuse"}, "ann@example.com", ""},
+		"forged id":     {Complaint{MessageID: other.Message(sent), Type: "abuse"}, "ann@example.com", ""},
+		"no valid id":   {Complaint{MessageID: "guessed", Type: "abuse"}, "ann@example.com", ""},
+		"no address":    {Complaint{MessageID: ids.Message(sent), Type: "abuse"}, "", ""},
+	} {
+		store := &bounceStore{message: notify.Message{Number: sent, Recipient: notify.Recipient{Email: test.email}}}
+		counts, err := New(Options{Store: store, IDs: ids}).Complained(t.Context(), test.complaint)
+		if err != nil || counts != (test.want != "") || counts != (len(store.suppressed) == 1) {
+			t.Errorf("%s: counts is %v, %v, suppressed %+v", name, counts, err, store.suppressed)
+		}
+		for _, got := range store.suppressed {
+			if got.Email != test.email || got.Reason != test.want || got.Source != "complaint" || got.Created.IsZero() {
+				t.Errorf("%s: suppressed %+v, want %q", name, got, test.want)
+			}
+		}
 	}
 }

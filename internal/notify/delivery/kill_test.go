@@ -39,6 +39,11 @@ const childVariable = "INGOT_DELIVERY_TEST_CHILD"
 type victim struct {
 	Database, Key, Dir, SMTP string
 	Users                    int
+	// Routes are mail servers instead of SMTP. Each Slow-th user has an address at slow.example then, the others at
+	// several domains, and a message is late after Late.
+	Routes []mail.Route
+	Slow   int
+	Late   time.Duration
 	// Accepts makes it accept sends instead, and print the number of each.
 	Accepts bool
 	// Uploads makes it accept sends with lists of so many recipients, and print the number of each.
@@ -86,12 +91,17 @@ func (v victim) run(ctx context.Context) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	channel, err := mail.NewChannel(mail.Options{URL: v.SMTP, Identity: mail.Identity{From: "a@example.com"}, Log: log})
+	o := mail.Options{URL: v.SMTP, Identity: mail.Identity{From: "a@example.com"}, Log: log}
+	if v.Routes != nil {
+		o.Plan.Routes = v.Routes
+		o.Tune = func(c *smtp.Config) { c.Late, c.Pause = v.Late, 100*time.Millisecond }
+	}
+	channel, err := mail.NewChannel(o)
 	if err != nil {
 		return err
 	}
 	d := New(Options{
-		Store: store, Directory: newPeople(v.Users), Channel: channel, IDs: ids, Dir: v.Dir, Log: log,
+		Store: store, Directory: v.people(), Channel: channel, IDs: ids, Dir: v.Dir, Log: log,
 		Batch: 100, Chunk: 300, Schedule: Schedule{First: 20 * time.Millisecond, Longest: time.Second, Attempts: 1000},
 		Webhooks: outbound.Options{Private: true},
 		More: map[notify.ChannelID]notify.Channel{notify.Inbox: inbox.NewChannel(store, inbox.NewHub(inbox.Options{

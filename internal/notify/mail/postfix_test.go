@@ -22,10 +22,11 @@ func TestPostfix(t *testing.T) {
 	bounced := make(chan dsn.Bounce, 100)
 	reports, err := dsn.New(dsn.Options{
 		Addr: "127.0.0.1:0", Return: "bounces@in.ingot.example", Domain: "ingot.example",
-		Bounce: func(_ context.Context, b dsn.Bounce) error {
+		Bounce: func(_ context.Context, b dsn.Bounce) (bool, error) {
 			bounced <- b
-			return nil
+			return true, nil
 		},
+		Complaint: func(context.Context, dsn.Complaint) (bool, error) { return false, nil },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -100,7 +100,8 @@ func TestParse(t *testing.T) {
 		"relayed":            {report("Action: failed", "Action: Relayed"), id, nil},
 		"unreadable address": {report("ann@example.com", "ann", "Ann@example.com", "Ann"), id, nil},
 	} {
-		gotID, got, err := parse(strings.NewReader(test.text), "ingot.example")
+		c, err := parse(strings.NewReader(test.text), "ingot.example")
+		gotID, got := c.id, c.bounces
 		if err != nil || gotID != test.id || len(got) != len(test.want) || (len(got) == 1 && got[0] != test.want[0]) {
 			t.Errorf("%s: id %q, bounces %+v, %v, want id %q and %+v", name, gotID, got, err, test.id, test.want)
 		}
@@ -114,19 +115,25 @@ func TestParse(t *testing.T) {
 				"virtual mailbox table\n", ""),
 		"no boundary": report(`boundary="B/mx.example"`, "x=y"),
 	} {
-		if _, got, err := parse(strings.NewReader(text), "ingot.example"); err == nil {
-			t.Errorf("%s: bounces are %+v, want an error", name, got)
+		if got, err := parse(strings.NewReader(text), "ingot.example"); err == nil {
+			t.Errorf("%s: content is %+v, want an error", name, got)
 		}
 	}
 }
 
 func FuzzParse(f *testing.F) {
 	f.Add(report())
+	f.Add(complaint())
 	f.Add(report("message/rfc822", "text/rfc822-headers", "\n\n", "\n"))
 	f.Fuzz(func(t *testing.T, text string) {
-		gotID, bounces, err := parse(strings.NewReader(text), "ingot.example")
+		c, err := parse(strings.NewReader(text), "ingot.example")
 		if err != nil {
 			return
+		}
+		gotID, bounces := c.id, c.bounces
+		if p := c.complaint; p != nil && (len(bounces) > 0 || !plainID(p.Type) ||
+			strings.ContainsAny(p.Reporter, "\r\n\x00")) {
+			t.Fatalf("complaint is %+v with %d bounces", p, len(bounces))
 		}
 		if gotID != "" && !plainID(gotID) {
 			t.Fatalf("id %q", gotID)
@@ -140,16 +147,24 @@ func FuzzParse(f *testing.F) {
 }
 
 type told struct {
-	mu  sync.Mutex
-	all []Bounce
-	err error
+	mu         sync.Mutex
+	all        []Bounce
+	complaints []Complaint
+	err        error
 }
 
-func (b *told) hear(_ context.Context, bounce Bounce) error {
+func (b *told) hear(_ context.Context, bounce Bounce) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all = append(b.all, bounce)
-	return b.err
+	return true, b.err
+}
+
+func (b *told) complain(_ context.Context, c Complaint) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.complaints = append(b.complaints, c)
+	return c.MessageID == id, b.err
 }
 
 func (b *told) take() []Bounce {
@@ -162,7 +177,8 @@ func (b *told) take() []Bounce {
 
 func listen(t *testing.T, hear *told, change func(*Options)) *Listener {
 	t.Helper()
-	o := Options{Addr: "127.0.0.1:0", Return: "bounces@in.ingot.example", Domain: "ingot.example", Bounce: hear.hear}
+	o := Options{Addr: "127.0.0.1:0", Return: "bounces@in.ingot.example", Domain: "ingot.example", Bounce: hear.hear,
+		Complaint: hear.complain}
 	if change != nil {
 		change(&o)
 	}
@@ -239,7 +255,8 @@ func TestConnectionLimit(t *testing.T) {
 func TestService(t *testing.T) {
 	t.Parallel()
 	backgroundtest.Stress(t, func(t *testing.T) background.Service {
-		l, err := New(Options{Addr: "127.0.0.1:0", Return: "b@in.example", Domain: "d.example", Bounce: (&told{}).hear})
+		l, err := New(Options{Addr: "127.0.0.1:0", Return: "b@in.example", Domain: "d.example", Bounce: (&told{}).hear,
+			Complaint: (&told{}).complain})
 		if err != nil {
 			t.Fatal(err)
 		}

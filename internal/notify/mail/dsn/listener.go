@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/emersion/go-smtp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"ingot/internal/base/background"
 	"ingot/internal/notify/mail/address"
@@ -28,9 +29,12 @@ type Options struct {
 	// Domain is the right side of the server's Message-IDs.
 	Domain string
 	// Bounce is called for each recipient of each report about a message that
-	// this server sent. After an error, the reporting server tries again later.
-	Bounce func(context.Context, Bounce) error
-	Log    *slog.Logger
+	// this server sent, and Complaint for each complaint about one. They return whether it counts. After an error, the
+	// reporting server tries again later.
+	Bounce    func(context.Context, Bounce) (bool, error)
+	Complaint func(context.Context, Complaint) (bool, error)
+	Log       *slog.Logger
+	Registry  prometheus.Registerer
 	// Bytes limits the size of a report, Connections the number of open
 	// connections; 0 means 1 MiB and 50.
 	Bytes       int64
@@ -45,7 +49,8 @@ type Listener struct {
 	options       Options
 	local, domain string // of Return
 	addr          atomic.Value
-	telling       sync.RWMutex // held for reading while Bounce is called
+	telling       sync.RWMutex // held for reading while Bounce or Complaint is called
+	counted       *prometheus.CounterVec
 }
 
 // New returns a Listener.
@@ -54,8 +59,8 @@ func New(o Options) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the address for bounces: %w", err)
 	}
-	if o.Bounce == nil || o.Domain == "" {
-		return nil, errors.New("a listener for bounces needs a callback and the domain of message ids")
+	if o.Bounce == nil || o.Complaint == nil || o.Domain == "" {
+		return nil, errors.New("a listener for bounces needs callbacks and the domain of message ids")
 	}
 	if o.Bytes <= 0 {
 		o.Bytes = 1 << 20
@@ -69,7 +74,13 @@ func New(o Options) (*Listener, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Listener{options: o, domain: address.Domain(addr)}
+	l := &Listener{options: o, domain: address.Domain(addr), counted: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "ingot_notify_mail_reports_total",
+		Help: "Reports by mail after which an address got no more mail, by report: bounce, complaint.",
+	}, []string{"report"})}
+	if o.Registry != nil {
+		o.Registry.MustRegister(l.counted)
+	}
 	l.local = strings.ToLower(addr[:strings.LastIndexByte(addr, '@')])
 	return l, nil
 }
@@ -102,8 +113,8 @@ func (l *Listener) Start(ctx context.Context) error {
 			<-work.Done()
 			listener.Close()
 			_ = server.Close()
-			// Close does not wait for sessions; Bounce must not be called after
-			// Stop.
+			// Close does not wait for sessions; Bounce and Complaint must not be
+			// called after Stop.
 			l.telling.Lock()
 			defer l.telling.Unlock()
 		})
@@ -176,21 +187,30 @@ func (s *session) Mail(string, *smtp.MailOptions) error { return nil }
 
 // Rcpt accepts only the address for bounces.
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
-	at := strings.LastIndexByte(to, '@')
-	if at > 0 && address.Domain(to) == s.domain {
-		local, id, tagged := strings.Cut(strings.ToLower(to[:at]), "+")
-		if local == s.local && (!tagged || plainID(id)) {
-			s.to = append(s.to, id)
-			return nil
-		}
+	if id, ok := s.idOf(to); ok {
+		s.to = append(s.to, id)
+		return nil
 	}
 	return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1},
-		Message: "only delivery reports to the bounce address are accepted here"}
+		Message: "only delivery reports and complaints to the bounce address are accepted here"}
 }
 
-// Data parses a report and calls Bounce.
+// idOf returns the id in an address for bounces, empty for the plain one.
+func (l *Listener) idOf(to string) (string, bool) {
+	at := strings.LastIndexByte(to, '@')
+	if at <= 0 || address.Domain(to) != l.domain {
+		return "", false
+	}
+	local, id, tagged := strings.Cut(strings.ToLower(to[:at]), "+")
+	if local != l.local || tagged && !plainID(id) {
+		return "", false
+	}
+	return id, true
+}
+
+// Data parses a report and calls Bounce or Complaint.
 func (s *session) Data(r io.Reader) error {
-	returned, bounces, err := parse(r, s.options.Domain)
+	c, err := parse(r, s.options.Domain)
 	// The rest has to be read, or the server closes the connection.
 	if _, rest := io.Copy(io.Discard, r); rest != nil {
 		return rest
@@ -198,7 +218,7 @@ func (s *session) Data(r io.Reader) error {
 	if err != nil {
 		s.options.Log.Info("mail to the bounce address rejected", "reason", err.Error())
 		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 6, 0},
-			Message: "only delivery reports (RFC 3464) are accepted here"}
+			Message: "only delivery reports (RFC 3464) and complaints (RFC 5965) are accepted here"}
 	}
 	s.telling.RLock()
 	defer s.telling.RUnlock()
@@ -207,20 +227,43 @@ func (s *session) Data(r io.Reader) error {
 	}
 	for _, id := range s.to {
 		if id == "" {
-			id = returned
+			id = c.id
+		}
+		if id == "" && c.complaint != nil {
+			id, _ = s.idOf(c.sender) // empty for another's address
 		}
 		if id == "" {
-			s.options.Log.Info("delivery report for an unknown message")
+			s.options.Log.Info("delivery report or complaint for an unknown message")
 			continue
 		}
-		for _, b := range bounces {
-			b.MessageID = id
-			if err := s.options.Bounce(s.work, b); err != nil {
-				s.options.Log.Error("record bounce failed", "message", id, "error", err)
-				return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0},
-					Message: "the report cannot be recorded, try again later"}
-			}
+		if err := s.tell(id, c); err != nil {
+			s.options.Log.Error("record bounce or complaint failed", "message", id, "error", err)
+			return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0},
+				Message: "the report cannot be recorded, try again later"}
 		}
 	}
 	return nil
+}
+
+// tell calls the callbacks for a report about a message, and counts it.
+func (s *session) tell(id string, c content) error {
+	count := func(report string, counts bool, err error) error {
+		if counts && err == nil {
+			s.counted.WithLabelValues(report).Inc()
+		}
+		return err
+	}
+	for _, b := range c.bounces {
+		b.MessageID = id
+		counts, err := s.options.Bounce(s.work, b)
+		if err := count("bounce", counts, err); err != nil {
+			return err
+		}
+	}
+	if c.complaint == nil {
+		return nil
+	}
+	c.complaint.MessageID = id
+	counts, err := s.options.Complaint(s.work, *c.complaint)
+	return count("complaint", counts, err)
 }

@@ -32,8 +32,27 @@ type Bounce struct {
 	Permanent bool
 }
 
+// Complaint is a report (RFC 5965) that a recipient does not want a message.
+type Complaint struct {
+	MessageID string // as in Bounce
+	// Type is RFC 5965's Feedback-Type in lower case, such as "abuse"; others than complaints have such reports too.
+	Type string
+	// Reporter is the program that wrote the report, in one line.
+	Reporter string
+}
+
+// content is what a mail reports: bounces or a complaint.
+type content struct {
+	// id is that of the returned message, empty if the report does not contain it.
+	id string
+	// sender is the envelope sender of the message that a complaint is about.
+	sender    string
+	bounces   []Bounce
+	complaint *Complaint
+}
+
 // errNoReport means that the mail is not a report.
-var errNoReport = errors.New("not a delivery report")
+var errNoReport = errors.New("not a delivery report or complaint")
 
 // Limits of a report.
 const (
@@ -42,43 +61,70 @@ const (
 	maxText       = 64 << 10 // of the parts that are read
 )
 
-// parse parses a report. The message id is that of the returned message, empty
-// if the report does not contain it.
-func parse(r io.Reader, domain string) (id string, bounces []Bounce, err error) {
+// parse parses a report.
+func parse(r io.Reader, domain string) (content, error) {
 	m, err := mail.ReadMessage(bufio.NewReader(r))
 	if err != nil {
-		return "", nil, errNoReport
+		return content{}, errNoReport
 	}
 	kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
-	if err != nil || kind != "multipart/report" || !strings.EqualFold(params["report-type"], "delivery-status") ||
-		params["boundary"] == "" {
-		return "", nil, errNoReport
+	about := strings.ToLower(params["report-type"])
+	if err != nil || kind != "multipart/report" || params["boundary"] == "" ||
+		about != "delivery-status" && about != "feedback-report" {
+		return content{}, errNoReport
 	}
 	parts := multipart.NewReader(m.Body, params["boundary"])
-	status := false
+	var c content
+	found := false
 	for range maxParts {
 		p, err := parts.NextRawPart()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return "", nil, fmt.Errorf("the report cannot be read: %w", err)
+			return content{}, fmt.Errorf("the report cannot be read: %w", err)
 		}
 		kind, _, _ := mime.ParseMediaType(p.Header.Get("Content-Type"))
 		switch kind {
 		case "message/delivery-status", "message/global-delivery-status":
-			status = true
-			if bounces, err = recipients(decoded(p)); err != nil {
-				return "", nil, err
+			if about != "delivery-status" {
+				continue
+			}
+			found = true
+			if c.bounces, err = recipients(decoded(p)); err != nil {
+				return content{}, err
+			}
+		case "message/feedback-report":
+			if about != "feedback-report" || found {
+				continue
+			}
+			found = true
+			if err := c.feedback(decoded(p)); err != nil {
+				return content{}, err
 			}
 		case "message/rfc822", "text/rfc822-headers", "message/rfc822-headers", "message/global", "message/global-headers":
-			id = returned(decoded(p), domain)
+			c.id = returned(decoded(p), domain)
 		}
 	}
-	if !status {
-		return "", nil, errNoReport
+	if !found {
+		return content{}, errNoReport
 	}
-	return id, bounces, nil
+	return c, nil
+}
+
+// feedback parses the machine-readable part of a complaint.
+func (c *content) feedback(r io.Reader) error {
+	all := groups(r)
+	if len(all) == 0 || len(all[0]["Feedback-Type"]) != 1 {
+		return errors.New("the complaint has no type")
+	}
+	kind := oneLine(strings.ToLower(all[0].Get("Feedback-Type")))
+	if !plainID(kind) {
+		return errors.New("the type of the complaint cannot be read")
+	}
+	c.complaint = &Complaint{Type: kind, Reporter: oneLine(all[0].Get("User-Agent"))}
+	c.sender = strings.Trim(strings.TrimSpace(all[0].Get("Original-Mail-From")), "<>")
+	return nil
 }
 
 // decoded returns a reader for a part that may be encoded, up to a limit.
