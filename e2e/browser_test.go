@@ -352,9 +352,32 @@ func (b *browser) preferences(t *testing.T, p *mailFixture) {
 	b.fits(t, "unsubscribed", 390, true)
 	b.click(t, on, off)
 	contains(t, b.shown(), "You receive these notifications by mail.")
-	// Another kind has its own switch.
-	b.click(t, `li button[value=off]`, `li button[value=on]`)
-	contains(t, b.shown(), "unsubscribed", "You receive these notifications by mail.")
+	// All kinds have their channels, and there are quiet hours.
+	tick := func(name, value string) {
+		t.Helper()
+		b.do(t, clickOn(`input[name=`+name+`][value="`+value+`"]`))
+	}
+	save := func(next string) {
+		t.Helper()
+		b.click(t, `button[value=save]`, next)
+	}
+	tick("off", "1")
+	tick("quiet", "1")
+	b.do(t, typeInto("input[name=zone]", "Mars/Olympus"))
+	save("[role=alert]")
+	contains(t, b.shown(), "Nothing was saved.", "Mars/Olympus", "You receive these notifications by mail.")
+	b.everywhere(t, "preferences-refused")
+	b.do(t, chromedp.Navigate(link), visible("input[name=zone]"), clickOn(`input[name=off][value="1"]`),
+		clickOn(`input[name=quiet]`), typeInto("input[name=zone]", "Europe/Berlin"))
+	save(saved)
+	contains(t, b.shown(), "Your choice has been saved.", "unsubscribed", "Tick a channel to receive it again.",
+		"You receive these notifications by mail.")
+	b.do(t, visible(`input[name=quiet]:checked`), visible(`input[name=zone][value="Europe/Berlin"]`))
+	b.everywhere(t, "preferences-saved")
+	tick("on", "1.email")
+	b.do(t, clickOn(`input[name=quiet]`))
+	save(saved)
+	b.do(t, visible(`input[name=off][value="1"]`), visible(`input[name=quiet]:not(:checked)`))
 	b.click(t, none, on)
 	contains(t, b.shown(), "You receive none of the notifications that can be unsubscribed from.")
 	b.click(t, on, off)

@@ -68,7 +68,11 @@ func TestConsoleNotificationsSends(t *testing.T) {
 	b.awaitAll(t, "My Source", "The kind news", "The kind tips", "ingot notifications preferences")
 	lacks(t, b.shown(), "fire-alarm")
 	b.everySize(t, "console-preferences")
-	b.do(t, clickOn("input[name=on][value='my-sender/news']"))
+	b.do(t, clickOn("input[name=on][value='2.email']"), clickOn("input[name=quiet]"))
+	b.press(t, "main form button", "Nothing was saved.")
+	contains(t, b.shown(), "Quiet hours, zone")
+	b.everywhere(t, "console-preferences-refused")
+	b.do(t, typeInto("input[name=zone]", "Europe/Berlin"))
 	b.press(t, "main form button", "Your preferences were saved.")
 	var have struct {
 		Clients map[string]map[string]struct{ Email bool }

@@ -3,6 +3,7 @@ package console
 import (
 	"sync"
 
+	"ingot/internal/base/prefer"
 	"ingot/internal/console/access"
 	"ingot/internal/console/apps"
 	"ingot/internal/console/audit"
@@ -74,6 +75,7 @@ var templates = sync.OnceValue(func() *page.Templates {
 	return page.Load(
 		apps.Files, // first: other parts use its functions
 		home.Files, services.Files, notifications.Files, access.Files, audit.Files, system.Files, docs.Files,
+		page.Files{FS: prefer.Files},
 	)
 })
 

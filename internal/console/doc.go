@@ -30,7 +30,7 @@
 //
 // This package is their table. It must not import another wing, a store or an engine.
 //
-// Imports: console/access, console/apps, console/audit, console/docs,
-// console/home, console/notifications, console/page, console/services,
-// console/system.
+// Imports: base/prefer, console/access, console/apps, console/audit,
+// console/docs, console/home, console/notifications, console/page,
+// console/services, console/system.
 package console

@@ -191,6 +191,8 @@ type Message struct {
 	// digest, until Due.
 	Digest    int64
 	Collected bool
+	// Quiet reports that it waits for the end of its recipient's quiet hours.
+	Quiet bool
 }
 
 // messageBits is the number of bits of a message number that count messages
@@ -224,4 +226,6 @@ type Outcome struct {
 	TemplateVersion int64
 	// Entry is set if the message is collected in a digest.
 	Entry *Entry
+	// Quiet is set if the message waits for the end of its recipient's quiet hours; Status is Retry then.
+	Quiet bool
 }

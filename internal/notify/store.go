@@ -16,6 +16,8 @@ var (
 	ErrScheduleFull = errors.New("too many messages are scheduled")
 	// ErrDelayedFull means that a client has too many messages that its workflows delay.
 	ErrDelayedFull = errors.New("too many messages are delayed by workflows")
+	// ErrQuietFull means that too many messages of a client wait for the end of quiet hours.
+	ErrQuietFull = errors.New("too many messages wait for the end of quiet hours")
 	// ErrTooMany means that a send would have more than MaxRecipients.
 	ErrTooMany = errors.New("a send has too many recipients")
 	// ErrKeyReused means that an idempotency key was used for a different
@@ -176,6 +178,9 @@ type NewSend struct {
 	// DelayedLimit is how many messages that workflows delay the client may have, this send's included, until they are
 	// final; 0 means no limit. Members of an audience that are read later count then.
 	DelayedLimit int
+	// QuietLimit is how many messages of the client may wait for the end of quiet hours before sends that may wait are
+	// refused; 0 means no limit. It is exact if it is small, and up to a second late otherwise.
+	QuietLimit int
 	// Occurrence is that of a recurring send; nil for others. If it is no longer due, nothing is stored, and Accept
 	// fails with ErrSuperseded.
 	Occurrence *Occurrence
@@ -269,7 +274,8 @@ type Claimed struct {
 type Queue interface {
 	// Accept stores a send with its first recipients and its idempotency key in
 	// one transaction, and returns it with its number. Concurrent calls share a
-	// commit. It fails with ErrQueueFull, ErrScheduleFull, ErrDelayedFull or ErrKeyReused, or
+	// commit. It fails with ErrQueueFull, ErrScheduleFull, ErrDelayedFull, ErrQuietFull or
+	// ErrKeyReused, or
 	// if the client has too much stored (see Bounds) or an attachment was deleted; if the key was used for the same
 	// request before, it returns the earlier send and replayed. A send with a SendAt
 	// waits for Activate, without recipients.

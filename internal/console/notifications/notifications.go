@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/prefer"
 	"ingot/internal/console/page"
 )
 
@@ -69,7 +70,7 @@ func New(core *page.Console) page.Part {
 			"/notifications/recipients":   tab("Recipients", "recipients.html", c.recipient),
 			"/notifications/campaigns":    tab("Campaigns", "campaigns.html", c.campaigns),
 			"/preferences": {
-				Title: "Notification preferences", Template: "preferences.html", Load: c.preferences,
+				Title: preferencesTitle, Template: "preferences.html", Load: c.preferences,
 			},
 		},
 		Changes: c.changes(),
@@ -143,9 +144,9 @@ func (c pages) changes() map[string]page.Handler {
 		"/notifications/campaigns/types/{type}/template": campaigns(http.MethodPut, "/campaign_types/{type}",
 			templateOfType),
 		"/preferences/save": service.Edit(page.Edit{
-			Method: http.MethodPatch, Path: "/user_preferences",
-			Body: func(form url.Values) (any, error) { return preferenceChange(form) },
-			To:   "/preferences", Said: "preferences",
+			Method: http.MethodPatch, Path: "/preferences",
+			Body: func(form url.Values) (any, error) { return prefer.Read(form) },
+			To:   "/preferences", Said: "preferences", Failed: c.preferencesRefused,
 		}),
 		"/notifications/templates/{template}/delete": c.deleteTemplate,
 	}

@@ -1,7 +1,6 @@
 package notifications
 
 import (
-	"net/url"
 	"reflect"
 	"strings"
 	"testing"
@@ -84,24 +83,5 @@ func TestMessage(t *testing.T) {
 		if err := bad.check(); !fault.Is(err, fault.Unprocessable) {
 			t.Errorf("%+v: %v", bad, err)
 		}
-	}
-}
-
-func TestPreferenceChange(t *testing.T) {
-	t.Parallel()
-	a, b := preference{Client: "a/b", Kind: "k"}.Key(), preference{Client: "c", Kind: "x y"}.Key()
-	got, err := preferenceChange(url.Values{"kind": {a, b}, "on": {b}})
-	want := map[string]any{"global_unsubscribe": false, "clients": map[string]map[string]map[string]bool{
-		"a/b": {"k": {"email": false}}, "c": {"x y": {"email": true}},
-	}}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, %v, want %v", got, err, want)
-	}
-	if got, err := preferenceChange(url.Values{"none": {"1"}}); err != nil || len(got) != 1 ||
-		got["global_unsubscribe"] != true {
-		t.Errorf("nothing at all: %v, %v", got, err)
-	}
-	if _, err := preferenceChange(url.Values{"kind": {"a"}}); err == nil {
-		t.Error("a form with a strange kind is accepted")
 	}
 }

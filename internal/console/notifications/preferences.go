@@ -1,87 +1,46 @@
 package notifications
 
 import (
-	"cmp"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/prefer"
 	"ingot/internal/console/page"
 )
 
-// preference is a kind that a user receives, or not.
-type preference struct {
-	Client, Kind, Description string
-	On                        bool
-}
-
-// Key identifies the kind in a form.
-func (p preference) Key() string { return url.PathEscape(p.Client) + "/" + url.PathEscape(p.Kind) }
-
-type preferenceSource struct {
-	Name  string
-	Kinds []preference
-}
-
-type preferencesData struct {
-	Global  bool // unsubscribed from everything
-	Sources []preferenceSource
-	Command string
-}
+type preferencesData struct{ Form prefer.Form }
 
 // preferences is GET /console/preferences: the user's own.
 func (c pages) preferences(r *http.Request, s *page.Session) (any, error) {
-	var answer struct {
-		Global  bool `json:"global_unsubscribe"`
-		Clients map[string]map[string]struct {
-			Email  bool
-			Kind   string `json:"kind_description"`
-			Source string `json:"source_description"`
-		}
-	}
-	if err := c.Notifications(r, s).Get(&answer, "/user_preferences", nil); err != nil {
+	var answer prefer.Preferences
+	if err := c.Notifications(r, s).Get(&answer, "/preferences", nil); err != nil {
 		return nil, err
 	}
-	d := &preferencesData{Global: answer.Global, Command: page.Command("ingot", "notifications", "preferences")}
-	for _, client := range slices.Sorted(maps.Keys(answer.Clients)) {
-		src := preferenceSource{Name: client}
-		for _, kind := range slices.Sorted(maps.Keys(answer.Clients[client])) {
-			p := answer.Clients[client][kind]
-			src.Name = cmp.Or(p.Source, client)
-			src.Kinds = append(src.Kinds, preference{client, kind, p.Kind, p.Email})
-		}
-		d.Sources = append(d.Sources, src)
-	}
+	d := &preferencesData{prefer.New(answer)}
+	d.Form.Command = page.Command("ingot", "notifications", "preferences")
 	return d, nil
 }
 
-// preferenceChange reads the form of the preferences: the field kind has the keys of all kinds that
-// it shows, on those to receive, and none is set to receive nothing.
-func preferenceChange(form url.Values) (map[string]any, error) {
-	clients := map[string]map[string]map[string]bool{}
-	for _, key := range form["kind"] {
-		a, b, ok := strings.Cut(key, "/")
-		client, err := url.PathUnescape(a)
-		kind, err2 := url.PathUnescape(b)
-		if !ok || cmp.Or(err, err2) != nil {
-			return nil, fault.New(fault.BadRequest, "The form cannot be read.")
-		}
-		if clients[client] == nil {
-			clients[client] = map[string]map[string]bool{}
-		}
-		clients[client][kind] = map[string]bool{"email": slices.Contains(form["on"], key)}
+// preferencesRefused shows the form again, with what was entered.
+func (c pages) preferencesRefused(w http.ResponseWriter, r *http.Request, s *page.Session, err error) error {
+	status, text, ok := page.ProblemOf(err)
+	if !ok {
+		return err
 	}
-	change := map[string]any{"global_unsubscribe": form.Get("none") != ""}
-	if len(clients) > 0 {
-		change["clients"] = clients
+	data, failed := c.preferences(r, s)
+	if failed != nil {
+		return failed
 	}
-	return change, nil
+	d := data.(*preferencesData) //nolint:forcetypeassert // the line above
+	d.Form.Refused(r.PostForm, text)
+	return c.Show(w, r, s, status, "preferences.html", page.Page{Title: preferencesTitle, Data: d})
 }
+
+const preferencesTitle = "Notification preferences"
 
 // suppression is an address to which nothing is sent.
 type suppression struct {

@@ -269,7 +269,7 @@ func (s *Service) read(ctx context.Context, r Request, n *notify.NewSend) error 
 			return err
 		}
 	}
-	n.DelayedLimit = max(s.o.Limits.Delayed, 0)
+	n.DelayedLimit, n.QuietLimit = max(s.o.Limits.Delayed, 0), s.o.Limits.quiet()
 	if !n.SendAt.IsZero() {
 		n.PlannedLimit = max(s.o.Limits.Scheduled, 0)
 		if len(n.Audiences) == 1 && n.List() == "" && near(n.Audiences[0]) {
@@ -313,6 +313,10 @@ func (s *Service) refusal(err error, r Request) error {
 			"The client %q may have %d messages that workflows delay or digests collect, and not enough are left for "+
 				"this request: nothing was sent; try again when some of them were sent, or cancel some",
 			r.Client, s.o.Limits.Delayed).After(time.Hour)
+	case errors.Is(err, notify.ErrQuietFull):
+		return fault.Wrap(err, fault.RateLimited,
+			"The client %q may have %d messages that wait for the end of quiet hours, and has them: nothing was sent; try "+
+				"again when some of them were sent, or cancel some", r.Client, s.o.Limits.quiet()).After(time.Hour)
 	case errors.Is(err, notify.ErrKeyReused):
 		return fault.Wrap(err, fault.Conflict,
 			"The Idempotency-Key %q was used for another request in the last 24 hours: use a new key for a new request",

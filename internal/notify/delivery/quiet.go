@@ -46,7 +46,9 @@ func (d *Delivery) quiet(ctx context.Context, s *sorted) error {
 			due = at
 			reason += ", but expires before"
 		}
-		return postpone(l, reason, now, steady.Add(due.Sub(now))), true
+		o := postpone(l, reason, now, steady.Add(due.Sub(now)))
+		o.Quiet = true
+		return o, true
 	})
 	return nil
 }

@@ -136,6 +136,10 @@ func TestQuietDecidedAgain(t *testing.T) {
 		no := false
 		w.wishesOf("user-0000001", notify.Wish{Subscribe: &no})
 		w.quietFor("Atlantic/Azores", "user-0000002") // an hour later
+		w.Kick()
+		w.store.until(t, "the message is decided again", func() bool {
+			return w.message(moved, 0).Due.Equal(at.Add(9 * time.Hour))
+		})
 		clock.Advance(time.Hour)
 		w.Kick()
 		if got := w.finish(expires); got.Undeliverable != 1 {
@@ -152,9 +156,6 @@ func TestQuietDecidedAgain(t *testing.T) {
 				t.Errorf("%+v, want %+v", got, want)
 			}
 		}
-		w.store.until(t, "the message waits again", func() bool {
-			return w.message(moved, 0).Due.Equal(at.Add(9 * time.Hour))
-		})
 		clock.Advance(time.Hour)
 		w.Kick()
 		if got := w.finish(moved); got.Delivered != 1 || len(w.post.all()) != 2 {

@@ -1,6 +1,7 @@
 package httpext
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -106,18 +107,23 @@ func (f *handlers) showPreferences(of func(*http.Request) (string, error)) web.H
 }
 
 func (f *handlers) answerPreferences(w http.ResponseWriter, r *http.Request, user string) error {
-	global, kinds, err := f.Store.Preferences(r.Context(), user)
+	body, err := f.preferencesOf(r.Context(), user)
+	return web.Answer(w, http.StatusOK, body, err)
+}
+
+func (f *handlers) preferencesOf(ctx context.Context, user string) (preferencesBody, error) {
+	global, kinds, err := f.Store.Preferences(ctx, user)
 	if err != nil {
-		return err
+		return preferencesBody{}, err
 	}
-	types, err := f.Store.CampaignPreferences(r.Context(), user)
+	types, err := f.Store.CampaignPreferences(ctx, user)
 	if err != nil {
-		return err
+		return preferencesBody{}, err
 	}
-	quiet, err := f.Store.QuietHours(r.Context(), []string{user})
+	quiet, err := f.Store.QuietHours(ctx, []string{user})
 	body := presentPreferences(user, global, append(kinds, types...))
 	body.Quiet = quiet[user]
-	return web.Answer(w, http.StatusOK, body, err)
+	return body, err
 }
 
 // preferenceChange is the body of a PATCH. What it does not mention stays.

@@ -2,6 +2,7 @@ package httpext_test
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -160,5 +161,83 @@ func TestPreferencesOfAddresses(t *testing.T) {
 	w.Expect(1, shop, "POST", "/erasures", `{"email":"ann@example.com"}`, 200, "")
 	if got := off(); got != "[map[channels:[email] client_id:shop everything:false kept:true kind_id:news]]" {
 		t.Errorf("after erasing it is shown as %s", got)
+	}
+}
+
+// TestPreferencesPage chooses kinds by channel and quiet hours with the link of a mail.
+func TestPreferencesPage(t *testing.T) {
+	t.Parallel()
+	w, shop := world(t)
+	w.Expect(1, shop, "PUT", "/kinds/news/channels", `{"channels":["email","inbox"]}`, 200, "")
+	w.Expect(1, w.Client("bank"), "PUT", "/notifications", `{"source_name":"Bank","notifications":{"rates":{"description":"Rates"}}}`,
+		204, "")
+	w.Expect(1, shop, "POST", "/users/u-1", `{"kind_id":"fire","text":"t"}`, 200, "")
+	finishAll(t, w)
+	link := "/unsubscribe/" + w.Unsubscriber.Make("u-1", notify.KindRef{ClientID: "shop", KindID: "news"})
+	user := w.User("u-1", "notification_preferences.read")
+	is := func(when, want string) {
+		t.Helper()
+		if a := w.Expect(1, user, "GET", "/preferences", "", 200, ""); !strings.Contains(a.Body, want) {
+			t.Errorf("%s: %s, want %s", when, a.Body, want)
+		}
+	}
+	const kind = "kind/shop/news"
+	save := func(status int, want string, values ...string) string {
+		t.Helper()
+		form := url.Values{"choice": {"save"}, "shown": {"0.email", "0.inbox"}}
+		for i := 0; i+1 < len(values); i += 2 {
+			form.Add(values[i], values[i+1])
+		}
+		a := w.Call(2, "", "POST", link, form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+		if a.Status != status || !strings.Contains(a.Body, want) {
+			t.Errorf("%v: %d %s, want %s", values, a.Status, a.Body, want)
+		}
+		return a.Body
+	}
+	const both, quiet = `"subscribed":true,"channels":{"email":true,"inbox":true}`, `"quiet_hours":{"from":"22:00","to":"07:00","zone":"UTC"}`
+	for range 2 { // as a mail scanner does
+		a := w.Expect(1, "", "GET", link+"?choice=save&kind=kind/shop/news&off=0", "", 200, "")
+		if !strings.Contains(a.Body, `value="kind/shop/news"`) || !strings.Contains(a.Body, `name="quiet"`) {
+			t.Error(a.Body)
+		}
+	}
+	is("looked at", both)
+	save(200, "Your choice has been saved.", "kind", kind, "on", "0.inbox", "quiet", "1", "from", "22:00", "to", "07:00",
+		"zone", "UTC")
+	is("a channel", `"subscribed":true,"channels":{"email":false,"inbox":true}`)
+	is("quiet hours", quiet)
+	save(200, "unsubscribed", "kind", kind, "off", "0", "quiet", "1", "from", "22:00", "to", "07:00", "zone", "UTC")
+	is("left", `"subscribed":false`)
+	save(200, "unsubscribed", "kind", kind, "was", "0", "had", "1")
+	is("still left", `"global_unsubscribe":false,"clients":{"shop":{"kinds":{"news":{"description":"News of the shop","source_description":"Shop","subscribed":false`)
+	save(200, "Your choice", "kind", kind, "was", "0", "on", "0.email", "on", "0.inbox", "none", "1")
+	is("again", both)
+	is("nothing at all", `"global_unsubscribe":true`)
+	save(200, "Your choice")
+	is("some again", `"global_unsubscribe":false`)
+
+	page := save(422, `role="alert"`, "kind", kind, "on", "0.email", "none", "1", "quiet", "1", "from", "soon", "to", "07:00", "zone",
+		"<script>Mars</script>")
+	if strings.Contains(page, "<script>Mars") || !strings.Contains(page, "&lt;script&gt;Mars") ||
+		!strings.Contains(page, `value="0.inbox">`) || strings.Contains(page, "Your choice has been saved") {
+		t.Errorf("what was entered is shown as %s", page)
+	}
+	// What the user has never received, what is critical, and what is on no channel.
+	for _, other := range []string{"kind/bank/rates", "kind/shop/fire", "kind/shop/nothing", "kind/nobody/news",
+		"type/shop/news"} {
+		save(422, `role="alert"`, "kind", other, "off", "0", "none", "1")
+	}
+	save(422, "does not have this channel", "kind", kind, "shown", "0.sms", "none", "1")
+	save(400, "cannot be read", "kind", "news", "off", "0", "none", "1")
+	is("refused", both)
+	is("refused", `"global_unsubscribe":false`)
+
+	link = "/unsubscribe/" + w.Unsubscriber.Make("mailto:dora@example.com",
+		notify.KindRef{ClientID: "shop", KindID: "news"})
+	save(200, "Your choice", "quiet", "1", "from", "22:00", "to", "07:00", "zone", "UTC")
+	admin := w.Client("support", "notification_preferences.admin")
+	if a := w.Expect(1, admin, "GET", "/preferences/mailto:dora@example.com", "", 200,
+		""); !strings.Contains(a.Body, quiet) {
+		t.Errorf("an address: %s", a.Body)
 	}
 }

@@ -3,6 +3,12 @@ package httpext_test
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"ingot/internal/base/testkit"
+	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
+	"ingot/internal/notify/apitest"
 )
 
 // TestQuietHours sets and deletes quiet hours, as the user, as an administrator, and of an address. Each of these
@@ -66,4 +72,35 @@ func TestQuietHours(t *testing.T) {
 	if strings.Contains(a.Body, "quiet") {
 		t.Errorf("after erasing: %s", a.Body)
 	}
+}
+
+// TestQuietLimit refuses what may wait for the end of quiet hours, of a client of which enough does.
+func TestQuietLimit(t *testing.T) {
+	t.Parallel()
+	w := apitest.Limited(t, actions.Limits{Delayed: 1})
+	for _, id := range []string{"shop", "other"} {
+		w.Expect(1, w.Client(id), "PUT", "/notifications", `{"source_name":"x","notifications":{"news":{"description":"n"},`+
+			`"alarm":{"description":"a","critical":true}}}`, 204, "")
+	}
+	send := func(client, kind string, status int) apitest.Answer {
+		t.Helper()
+		return w.Expect(1, w.Client(client), "POST", "/users/u-1", `{"kind_id":"`+kind+`","text":"t"}`, status, "")
+	}
+	send("shop", "news", 200)
+	claimed, err := w.Store.Claim(t.Context(), "w", 10, time.Minute)
+	testkit.Must(t, err)
+	outcomes := make([]notify.Outcome, 0, len(claimed))
+	for _, c := range claimed {
+		outcomes = append(outcomes, notify.Outcome{Number: c.Number, Status: notify.Retry, Quiet: true,
+			Due: time.Now().Add(time.Hour), At: time.Now()})
+	}
+	_, err = w.Store.Finish(t.Context(), outcomes, nil)
+	testkit.Must(t, err)
+	a := send("shop", "news", 429)
+	if !strings.Contains(a.Body, "may have 1 messages that wait for the end of quiet hours") ||
+		a.Header.Get("Retry-After") == "" {
+		t.Errorf("%s with %v", a.Body, a.Header)
+	}
+	send("shop", "alarm", 200)
+	send("other", "news", 200)
 }

@@ -3,6 +3,7 @@ package httpext
 import (
 	"context"
 	"embed"
+	"encoding/json"
 	"errors"
 	"html/template"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/look"
+	"ingot/internal/base/prefer"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
 	"ingot/internal/notify/actions"
@@ -21,7 +23,8 @@ var pageFiles embed.FS
 
 // page is parsed when it is used: most runs of the program are client commands.
 var page = sync.OnceValue(func() *template.Template {
-	return template.Must(look.Parse(pageFiles, nil, "pages/unsubscribe.html"))
+	t := template.Must(look.Parse(pageFiles, nil, "pages/unsubscribe.html"))
+	return template.Must(t.ParseFS(prefer.Files, "pages/*.html"))
 })
 
 // holder is the content of a token, and the choices it allows.
@@ -75,19 +78,14 @@ type pageData struct {
 	Off, Global, Done bool
 	// Invalid reports that the link is not valid.
 	Invalid bool
-	Others  []pageKind
+	// Form has all kinds, and quiet hours.
+	Form prefer.Form
 }
 
 // invalidLink responds to an invalid link with a page, because it is followed
 // by a person.
 func invalidLink(w http.ResponseWriter) error {
 	return write(w, http.StatusNotFound, pageData{Title: "This link is not valid", Invalid: true})
-}
-
-// pageKind is another kind that can be chosen separately.
-type pageKind struct {
-	Title, Source, Client, Kind string
-	Off                         bool
 }
 
 // unsubscribePage shows the choices. It changes nothing: mail scanners follow
@@ -100,11 +98,14 @@ func (f *handlers) unsubscribePage(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	return f.show(w, r, h, false)
+	return f.show(w, r, h, nil)
 }
 
-func (f *handlers) show(w http.ResponseWriter, r *http.Request, h holder, done bool) error {
-	global, kinds, err := f.Store.Preferences(r.Context(), h.user)
+// saved changes the page that answers a form.
+type saved func(*pageData) (status int)
+
+func (f *handlers) show(w http.ResponseWriter, r *http.Request, h holder, done saved) error {
+	all, err := f.preferencesOf(r.Context(), h.user)
 	if err != nil {
 		return err
 	}
@@ -113,24 +114,33 @@ func (f *handlers) show(w http.ResponseWriter, r *http.Request, h holder, done b
 	if err != nil {
 		return err
 	}
-	data := pageData{Title: h.title, Critical: h.critical, Off: off[this].All(h.channels, h.isUser()), Global: global,
-		Done: done}
-	for _, k := range kinds {
-		ref := notify.KindRef{ClientID: k.ClientID, KindID: k.ID}
-		if ref == h.ref {
-			continue
-		}
-		title, source := k.Description, k.SourceDescription
-		if title == "" {
-			title = k.ID
-		}
-		if source == "" {
-			source = k.ClientID
-		}
-		data.Others = append(data.Others, pageKind{Title: title, Source: source, Client: k.ClientID, Kind: k.ID,
-			Off: k.Unwanted.All(k.Travels(), h.isUser())})
+	data := pageData{Title: h.title, Critical: h.critical, Off: off[this].All(h.channels, h.isUser()),
+		Global: all.Global, Form: prefer.New(formOf(all))}
+	status := http.StatusOK
+	if done != nil {
+		status = done(&data)
 	}
-	return write(w, http.StatusOK, data)
+	return write(w, status, data)
+}
+
+// formOf converts preferences for the form.
+func formOf(all preferencesBody) prefer.Preferences {
+	kinds := func(of map[string]kindPreferencesBody) map[string]prefer.Kind {
+		out := make(map[string]prefer.Kind, len(of))
+		for id, k := range of {
+			out[id] = prefer.Kind(k)
+		}
+		return out
+	}
+	p := prefer.Preferences{Global: all.Global, Clients: make(map[string]prefer.Client, len(all.Clients))}
+	for id, of := range all.Clients {
+		p.Clients[id] = prefer.Client{Kinds: kinds(of.Kinds), CampaignTypes: kinds(of.CampaignTypes)}
+	}
+	if q := all.Quiet; q != nil {
+		p.Quiet = &prefer.QuietHours{From: q.From, To: q.To, Zone: q.Zone, Days: q.Days,
+			Channels: notify.ChannelsOf(q.Channels...).Names()}
+	}
+	return p
 }
 
 func write(w http.ResponseWriter, status int, data pageData) error {
@@ -144,8 +154,8 @@ func write(w http.ResponseWriter, status int, data pageData) error {
 	return page().ExecuteTemplate(w, "unsubscribe.html", data)
 }
 
-// maxForm is much more than the form needs; the route's body limit is lower.
-const maxForm = 64 << 10
+// maxForm is more than a form of prefer.MaxKinds needs.
+const maxForm = 512 << 10
 
 // unsubscribe saves the recipient's choice: one click in a mail program (RFC
 // 8058), or the page's form.
@@ -162,18 +172,15 @@ func (f *handlers) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 		!errors.Is(err, http.ErrNotMultipart) {
 		return fault.Wrap(err, fault.BadRequest, "The form could not be read.")
 	}
-	change := notify.PreferenceChange{Kinds: map[notify.KindRef]bool{}}
 	oneClick := r.PostForm.Get("List-Unsubscribe") == "One-Click"
-	switch choice := r.PostForm.Get("choice"); {
+	choice := r.PostForm.Get("choice")
+	if !oneClick && choice == "save" {
+		return f.saveForm(w, r, h)
+	}
+	change := notify.PreferenceChange{Kinds: map[notify.KindRef]bool{}}
+	switch {
 	case !oneClick && r.PostForm.Has("kind"):
-		ref, err := f.other(r.Context(), h, r.PostForm.Get("client"), r.PostForm.Get("kind"))
-		if err != nil {
-			return err
-		}
-		if choice != "on" && choice != "off" {
-			return fault.New(fault.BadRequest, "The form has no valid choice.")
-		}
-		change.Kinds[ref] = choice == "on"
+		return fault.New(fault.Unprocessable, "The page is older than the service. Follow the link again.")
 	case oneClick, choice == "off":
 		if h.critical {
 			return fault.New(fault.Unprocessable, "Notifications of this kind are critical and cannot be unsubscribed from.")
@@ -197,20 +204,74 @@ func (f *handlers) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
-	return f.show(w, r, h, true)
+	return f.show(w, r, h, done)
 }
 
-// other returns one of the kinds that the page lists beside the mail's own:
-// kinds that are not critical, of clients that sent the user something.
-func (f *handlers) other(ctx context.Context, h holder, client, kind string) (notify.KindRef, error) {
-	_, kinds, err := f.Store.Preferences(ctx, h.user)
+func done(d *pageData) int {
+	d.Done = true
+	return http.StatusOK
+}
+
+// saveForm saves the form, or shows it again with what is wrong.
+func (f *handlers) saveForm(w http.ResponseWriter, r *http.Request, h holder) error {
+	sent, err := prefer.Read(r.PostForm)
 	if err != nil {
-		return notify.KindRef{}, err
+		return err
 	}
-	for _, k := range kinds {
-		if k.ClientID == client && k.ID == kind && !k.Critical {
-			return notify.KindRef{ClientID: client, KindID: kind}, nil
+	change, err := f.formChange(r, h, sent)
+	var wrong *fault.Error
+	switch {
+	case errors.As(err, &wrong) && wrong.Code == fault.Unprocessable:
+		return f.show(w, r, h, func(d *pageData) int {
+			d.Form.Refused(r.PostForm, wrong.Messages()...)
+			return http.StatusUnprocessableEntity
+		})
+	case err != nil:
+		return err
+	}
+	if err := f.Store.ChangePreferences(r.Context(), h.user, change); err != nil {
+		return err
+	}
+	return f.show(w, r, h, done)
+}
+
+// formChange returns what a form changes, checked like PATCH /preferences. The form has only kinds that the page lists:
+// the link is less than a login.
+func (f *handlers) formChange(r *http.Request, h holder, sent prefer.Change) (change notify.PreferenceChange,
+	err error) {
+	text, err := json.Marshal(sent)
+	if err != nil {
+		return change, err
+	}
+	var body preferenceChange
+	if err := web.DecodeLine(text, &body); err != nil {
+		return change, err
+	}
+	all, err := f.preferencesOf(r.Context(), h.user)
+	if err != nil {
+		return change, err
+	}
+	for client, of := range sent.Clients {
+		known := all.Clients[client]
+		if known == nil {
+			return change, fault.Invalid(reload)
+		}
+		for id := range of.Kinds {
+			if _, is := known.Kinds[id]; !is {
+				return change, fault.Invalid(reload)
+			}
+		}
+		for id := range of.CampaignTypes {
+			if _, is := known.CampaignTypes[id]; !is {
+				return change, fault.Invalid(reload)
+			}
 		}
 	}
-	return notify.KindRef{}, fault.New(fault.Unprocessable, "Unknown kind of notification. Reload the page.")
+	if change, err = f.wishes(r, h.user, body); err != nil {
+		return change, err
+	}
+	err = readQuiet(&change, body.Quiet)
+	return change, err
 }
+
+const reload = "a kind of notification is not known, or became critical meanwhile: follow the link again"

@@ -436,6 +436,9 @@ func (s *Store) admit(tx *db.Tx, batch []*acceptance, now time.Time) error {
 	if err := admitDelayed(tx, batch); err != nil {
 		return err
 	}
+	if err := s.quiet.admit(tx, batch); err != nil {
+		return err
+	}
 	if err := s.admitQueue(tx, batch); err != nil {
 		return err
 	}

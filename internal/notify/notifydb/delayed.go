@@ -9,15 +9,43 @@ import (
 	"ingot/internal/notify/notifydb/query"
 )
 
-// delayed counts messages that workflows delay or digests collect, by client. A message counts from when it is made
-// until it is final, and again when it is replayed.
-type delayed map[string]int
+// delayed counts messages by client.
+type delayed map[string]waits
+
+// waits are numbers of messages that wait long.
+type waits struct {
+	// delayed are those that workflows delay or digests collect. A message counts from when it is made until it is
+	// final, and again when it is replayed.
+	delayed int
+	// quiet are the others, while they wait for the end of quiet hours.
+	quiet int
+}
 
 // change counts n messages of a send by one channel.
 func (d delayed) change(send *notify.Send, by notify.ChannelID, n int) {
 	if send.Delays(by) {
-		d[send.ClientID] += n
+		w := d[send.ClientID]
+		w.delayed += n
+		d[send.ClientID] = w
 	}
+}
+
+// quiet changes whether a message waits for the end of quiet hours.
+func (d delayed) quiet(send *notify.Send, m *notify.Message, waits bool) {
+	if m.Quiet == waits {
+		return
+	}
+	m.Quiet = waits
+	if send.Delays(m.Channel) {
+		return
+	}
+	w := d[send.ClientID]
+	if waits {
+		w.quiet++
+	} else {
+		w.quiet--
+	}
+	d[send.ClientID] = w
 }
 
 // made counts new messages of a send.
@@ -34,11 +62,13 @@ func (d delayed) made(send *notify.Send, recipients []notify.Recipient) {
 // in the same order, to avoid deadlocks.
 func (d delayed) store(tx *db.Tx, shard int) error {
 	for _, client := range slices.Sorted(maps.Keys(d)) {
-		if d[client] == 0 {
+		w := d[client]
+		if w == (waits{}) {
 			continue
 		}
-		if _, err := tx.Exec(query.Insert("notify_delayed", "client_id, shard, messages")+` ON CONFLICT (client_id, shard)
-			DO UPDATE SET messages = notify_delayed.messages + excluded.messages`, client, shard, d[client]); err != nil {
+		if _, err := tx.Exec(query.Insert("notify_delayed", "client_id, shard, messages, quiet")+` ON CONFLICT (client_id,
+			shard) DO UPDATE SET messages = notify_delayed.messages + excluded.messages,
+			quiet = notify_delayed.quiet + excluded.quiet`, client, shard, w.delayed, w.quiet); err != nil {
 			return err
 		}
 	}
@@ -53,7 +83,7 @@ func (a *acceptance) delays() int {
 	}
 	count := delayed{}
 	count.made(&a.Send, a.Recipients)
-	n := count[a.ClientID]
+	n := count[a.ClientID].delayed
 	if a.Expanded {
 		return n
 	}
@@ -78,19 +108,13 @@ func admitDelayed(tx *db.Tx, batch []*acceptance) error {
 	if len(clients) == 0 {
 		return nil
 	}
-	list, err := query.TextList(clients)
+	stored, err := delayedOf(tx, clients)
 	if err != nil {
 		return err
 	}
-	known := delayed{}
-	if _, err = db.All(tx, func(row db.Scanner) (n int, err error) {
-		var client string
-		err = row.Scan(&client, &n)
-		known[client] = n
-		return n, err
-	}, "SELECT client_id, SUM(messages) FROM notify_delayed WHERE "+query.TextsIn(tx.Dialect(), "client_id")+
-		" GROUP BY client_id", list); err != nil {
-		return err
+	known := map[string]int{}
+	for client, w := range stored {
+		known[client] = w.delayed
 	}
 	for _, a := range batch {
 		if a.err != nil || a.replayed || a.DelayedLimit <= 0 {
@@ -106,4 +130,21 @@ func admitDelayed(tx *db.Tx, batch []*acceptance) error {
 		}
 	}
 	return nil
+}
+
+// delayedOf returns the numbers of clients.
+func delayedOf(tx *db.Tx, clients []string) (delayed, error) {
+	list, err := query.TextList(clients)
+	if err != nil {
+		return nil, err
+	}
+	known := delayed{}
+	_, err = db.All(tx, func(row db.Scanner) (w waits, err error) {
+		var client string
+		err = row.Scan(&client, &w.delayed, &w.quiet)
+		known[client] = w
+		return w, err
+	}, "SELECT client_id, SUM(messages), SUM(quiet) FROM notify_delayed WHERE "+
+		query.TextsIn(tx.Dialect(), "client_id")+" GROUP BY client_id", list)
+	return known, err
 }

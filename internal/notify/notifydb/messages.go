@@ -10,12 +10,13 @@ import (
 	"ingot/internal/notify/notifydb/query"
 )
 
-const messageColumns = "number, status, attempts, due, updated, audience, parked, user_id, email, reason, lane, digest"
+const messageColumns = "number, status, attempts, due, updated, audience, parked, user_id, email, reason, lane, " +
+	"digest, quiet"
 
 func scanMessage(row db.Scanner) (m notify.Message, err error) {
 	var status, lane int
 	err = row.Scan(&m.Number, &status, &m.Attempts, query.Moment(&m.Due), query.Moment(&m.Updated), &m.Audience, &m.Parked,
-		&m.UserID, &m.Email, &m.Reason, &lane, &m.Digest)
+		&m.UserID, &m.Email, &m.Reason, &lane, &m.Digest, &m.Quiet)
 	if err != nil {
 		return m, err
 	}

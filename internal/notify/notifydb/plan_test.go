@@ -83,6 +83,8 @@ func TestPlans(t *testing.T) {
 			"DigestDue":    {dueDigests, []any{"c", now, 100}, "notify_digests_client"},
 			"DigestEntries": {"SELECT number FROM notify_messages WHERE " + query.NumbersIn(d.Dialect(), "digest") +
 				waitingEntries, []any{list}, "notify_messages_digest"},
+			"QuietOfUser":    {quietOfUser + quietDue, []any{"u", now, 10}, "notify_messages_quiet"},
+			"QuietOfAddress": {quietOfAddress + quietDue, []any{"e", now, 10}, "notify_messages_quiet"},
 			"Callbacks": {"SELECT id FROM notify_callbacks WHERE due <= ? ORDER BY due, id LIMIT ?", []any{now, 10},
 				"notify_callbacks_due"},
 		} {
@@ -155,7 +157,7 @@ func TestPlansOfSmallTables(t *testing.T) {
 			if err := tx.QueryRow("SELECT current_setting('enable_seqscan')").Scan(&scans); err != nil {
 				return err
 			}
-			lines, err := db.All(tx, query.ScanText, "EXPLAIN "+changeMessages, `[{"n":1,"s":2,"a":1,"d":0,"u":0,"p":false,"e":"","r":""}]`)
+			lines, err := db.All(tx, query.ScanText, "EXPLAIN "+changeMessages, `[{"n":1,"s":2,"a":1,"d":0,"u":0,"p":false,"e":"","r":"","q":false}]`)
 			plan = strings.Join(lines, "\n")
 			return err
 		})

@@ -61,6 +61,7 @@ type Store struct {
 
 	accepting group
 	backlog   backlog // used by the leader of accepting
+	quiet     quietLoad
 	numbers   block
 	schedule  schedule
 	sends     sendCache

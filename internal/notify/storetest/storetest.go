@@ -47,6 +47,8 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"Wishes", testWishes},
 		{"WishesTogether", testWishesTogether},
 		{"QuietHours", testQuietHours},
+		{"QuietLimit", testQuietLimit},
+		{"QuietWake", testQuietWake},
 		{"ThrottleRule", testThrottleRule},
 		{"Admit", testAdmit},
 		{"AdmitTogether", testAdmitTogether},

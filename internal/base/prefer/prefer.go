@@ -1,0 +1,314 @@
+package prefer
+
+import (
+	"cmp"
+	"embed"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ingot/internal/base/fault"
+)
+
+// Files has the template "prefer", whose argument is a Form. It contains the fields of the form, and no button.
+//
+//go:embed pages/*.html
+var Files embed.FS
+
+// Preferences are what GET /preferences answers.
+type Preferences struct {
+	Global  bool              `json:"global_unsubscribe"`
+	Quiet   *QuietHours       `json:"quiet_hours"`
+	Clients map[string]Client `json:"clients"`
+}
+
+// Client has the kinds and campaign types of a client, by their ids.
+type Client struct {
+	Kinds         map[string]Kind `json:"kinds"`
+	CampaignTypes map[string]Kind `json:"campaign_types"`
+}
+
+// Kind is what a user receives of a kind.
+type Kind struct {
+	Description string          `json:"description"`
+	Source      string          `json:"source_description"`
+	Subscribed  bool            `json:"subscribed"`
+	Channels    map[string]bool `json:"channels"`
+}
+
+// QuietHours are when a user does not want to be disturbed.
+type QuietHours struct {
+	From     string   `json:"from"`
+	To       string   `json:"to"`
+	Zone     string   `json:"zone"`
+	Days     []string `json:"days,omitempty"`
+	Channels []string `json:"channels,omitempty"`
+}
+
+// Form is what the form shows.
+type Form struct {
+	Problems []string
+	None     bool
+	Sources  []source
+	More     int // kinds that are not shown
+	// Command does the same in a terminal, if it is to be shown.
+	Command string
+	Quiet   quietFields
+}
+
+type source struct {
+	Name  string
+	Kinds []*kindFields
+}
+
+type kindFields struct {
+	Key, Title string
+	// Number is the place of the kind in the form.
+	Number int
+	// Off reports that the user has unsubscribed from it, and Leave that they want to.
+	Off, Leave bool
+	Channels   []choice
+}
+
+type choice struct {
+	Name, Label string
+	On          bool
+	// Field is the name with the number of the kind.
+	Field string
+}
+
+type quietFields struct {
+	// Had reports that the user has quiet hours, On that they want them.
+	Had, On        bool
+	From, To, Zone string
+	Days, Channels []choice
+}
+
+// MaxKinds limits the kinds that one form shows.
+const MaxKinds = 300
+
+var (
+	channels = []choice{{Name: "email", Label: "by mail"}, {Name: "inbox", Label: "in the inbox"},
+		{Name: "push", Label: "in browsers"},
+		{Name: "sms", Label: "by text message"}, {Name: "webhook", Label: "by webhook"}}
+	days = []choice{{Name: "mon", Label: "Monday"}, {Name: "tue", Label: "Tuesday"}, {Name: "wed", Label: "Wednesday"},
+		{Name: "thu", Label: "Thursday"}, {Name: "fri", Label: "Friday"}, {Name: "sat", Label: "Saturday"},
+		{Name: "sun", Label: "Sunday"}}
+)
+
+// keys of kinds and of campaign types begin with these.
+const (
+	ofKind = "kind"
+	ofType = "type"
+)
+
+func key(what, client, id string) string {
+	return what + "/" + url.PathEscape(client) + "/" + url.PathEscape(id)
+}
+
+// New returns the form for what is stored.
+func New(p Preferences) Form {
+	f := Form{None: p.Global}
+	n := 0
+	for _, client := range slices.Sorted(maps.Keys(p.Clients)) {
+		of := p.Clients[client]
+		from := source{Name: client}
+		for _, group := range []struct {
+			what  string
+			kinds map[string]Kind
+		}{{ofKind, of.Kinds}, {ofType, of.CampaignTypes}} {
+			for _, id := range slices.Sorted(maps.Keys(group.kinds)) {
+				k := group.kinds[id]
+				if len(k.Channels) == 0 { // it is for rooms only
+					continue
+				}
+				if n == MaxKinds {
+					f.More++
+					continue
+				}
+				if group.what == ofKind {
+					from.Name = cmp.Or(k.Source, from.Name)
+				}
+				from.Kinds = append(from.Kinds, k.fields(key(group.what, client, id), id, n))
+				n++
+			}
+		}
+		if len(from.Kinds) > 0 {
+			f.Sources = append(f.Sources, from)
+		}
+	}
+	q := p.Quiet
+	f.Quiet.Had, f.Quiet.On = q != nil, q != nil
+	if q == nil {
+		q = &QuietHours{From: "22:00", To: "07:00"}
+	}
+	f.Quiet.set(*q)
+	return f
+}
+
+func (k Kind) fields(key, id string, n int) *kindFields {
+	f := &kindFields{Key: key, Title: cmp.Or(k.Description, id), Number: n, Off: !k.Subscribed}
+	add := func(c choice) {
+		if on, has := k.Channels[c.Name]; has {
+			c.On, c.Field = on, strconv.Itoa(n)+"."+c.Name
+			f.Channels = append(f.Channels, c)
+		}
+	}
+	for _, c := range channels {
+		add(c)
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.Channels)) {
+		if !slices.ContainsFunc(channels, func(c choice) bool { return c.Name == name }) {
+			add(choice{Name: name, Label: "by " + name})
+		}
+	}
+	return f
+}
+
+func (f *quietFields) set(q QuietHours) {
+	f.From, f.To, f.Zone = q.From, q.To, q.Zone
+	f.Days, f.Channels = ticked(days, q.Days), ticked(channels, q.Channels)
+}
+
+func ticked(all []choice, on []string) []choice {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].On = slices.Contains(on, all[i].Name)
+	}
+	return all
+}
+
+// Refused shows what was sent again, with why it was not saved.
+func (f *Form) Refused(form url.Values, why ...string) {
+	for _, text := range why {
+		f.Problems = append(f.Problems, strings.ReplaceAll(text, "quiet_hours.", "Quiet hours, "))
+	}
+	f.None = form.Get("none") != ""
+	numbers := map[string]string{}
+	for i, key := range form["kind"] {
+		numbers[key] = strconv.Itoa(i)
+	}
+	for _, from := range f.Sources {
+		for _, k := range from.Kinds {
+			n, sent := numbers[k.Key]
+			if !sent {
+				continue
+			}
+			k.Leave = slices.Contains(form["off"], n)
+			for i := range k.Channels {
+				k.Channels[i].On = slices.Contains(form["on"], n+"."+k.Channels[i].Name)
+			}
+		}
+	}
+	f.Quiet.On = form.Get("quiet") != ""
+	f.Quiet.set(quietOf(form))
+}
+
+func quietOf(form url.Values) QuietHours {
+	return QuietHours{From: form.Get("from"), To: form.Get("to"), Zone: strings.TrimSpace(form.Get("zone")),
+		Days: form["day"], Channels: form["wait"]}
+}
+
+// Change is the body of PATCH /preferences.
+type Change struct {
+	Global  bool                     `json:"global_unsubscribe"`
+	Clients map[string]*ClientChange `json:"clients,omitempty"`
+	// Quiet is left out, null, or *QuietHours.
+	Quiet any `json:"quiet_hours,omitempty"`
+}
+
+// ClientChange changes kinds and campaign types, by their ids.
+type ClientChange struct {
+	Kinds         map[string]KindChange `json:"kinds,omitempty"`
+	CampaignTypes map[string]KindChange `json:"campaign_types,omitempty"`
+}
+
+// KindChange changes what a user receives of a kind.
+type KindChange struct {
+	Subscribed *bool           `json:"subscribed,omitempty"`
+	Channels   map[string]bool `json:"channels,omitempty"`
+}
+
+// null is null in JSON.
+type null struct{}
+
+// MarshalJSON implements json.Marshaler.
+func (null) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
+
+// Read reads a form. A kind that the user has unsubscribed from stays so until they tick a channel.
+func Read(form url.Values) (Change, error) {
+	c := Change{Global: form.Get("none") != "", Clients: map[string]*ClientChange{}}
+	switch {
+	case form.Get("quiet") != "":
+		q := quietOf(form)
+		c.Quiet = &q
+	case form.Get("had") != "":
+		c.Quiet = null{}
+	}
+	kinds := form["kind"]
+	if len(kinds) > MaxKinds {
+		return c, fault.New(fault.BadRequest, "The form has too many kinds of notifications.")
+	}
+	shown := map[string]map[string]bool{}
+	for _, field := range form["shown"] {
+		n, name, _ := strings.Cut(field, ".")
+		if shown[n] == nil {
+			shown[n] = map[string]bool{}
+		}
+		shown[n][name] = false
+	}
+	for _, field := range form["on"] {
+		n, name, _ := strings.Cut(field, ".")
+		if _, is := shown[n][name]; is {
+			shown[n][name] = true
+		}
+	}
+	for i, key := range kinds {
+		n := strconv.Itoa(i)
+		change, some := kindChange(form, n, shown[n])
+		if !some {
+			continue
+		}
+		if err := c.add(key, change); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// kindChange is the change of the kind with a number; some is false if it stays as it is.
+func kindChange(form url.Values, n string, ticks map[string]bool) (c KindChange, some bool) {
+	yes, no := true, false
+	ticked := slices.Contains(slices.Collect(maps.Values(ticks)), true)
+	switch {
+	case slices.Contains(form["was"], n):
+		return KindChange{Subscribed: &yes, Channels: ticks}, ticked
+	case slices.Contains(form["off"], n):
+		return KindChange{Subscribed: &no}, true
+	}
+	return KindChange{Channels: ticks}, len(ticks) > 0
+}
+
+// add adds the change of a kind.
+func (c *Change) add(key string, change KindChange) error {
+	what, rest, _ := strings.Cut(key, "/")
+	a, b, ok := strings.Cut(rest, "/")
+	client, err := url.PathUnescape(a)
+	id, err2 := url.PathUnescape(b)
+	if !ok || cmp.Or(err, err2) != nil || what != ofKind && what != ofType {
+		return fault.New(fault.BadRequest, "The form cannot be read.")
+	}
+	of := c.Clients[client]
+	if of == nil {
+		of = &ClientChange{map[string]KindChange{}, map[string]KindChange{}}
+		c.Clients[client] = of
+	}
+	if what == ofKind {
+		of.Kinds[id] = change
+	} else {
+		of.CampaignTypes[id] = change
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package prefer_test
+
+import (
+	"encoding/json"
+	"html/template"
+	"net/url"
+	"strings"
+	"testing"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/prefer"
+)
+
+// stored are preferences with a kind in each state, and texts that try to be markup.
+const stored = `{"global_unsubscribe":false,"quiet_hours":{"from":"21:30","to":"06:00","zone":"<b>zone</b>","days":["mon"]},
+	"clients":{"a/b":{"kinds":{"k 1":{"description":"<i>One</i>","source_description":"<u>Shop</u>","subscribed":true,
+		"channels":{"email":true,"inbox":false}},
+	"left":{"description":"Left","source_description":"<u>Shop</u>","subscribed":false,"channels":{"email":false}},
+	"room":{"description":"Room","source_description":"Shop","subscribed":true,"channels":{}}},
+	"campaign_types":{"t":{"description":"Offers","source_description":"","subscribed":true,"channels":{"fax":true}}}}}}`
+
+func form(t *testing.T, text string) prefer.Form {
+	t.Helper()
+	var p prefer.Preferences
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		t.Fatal(err)
+	}
+	return prefer.New(p)
+}
+
+func shown(t *testing.T, f prefer.Form) string {
+	t.Helper()
+	var b strings.Builder
+	page, err := template.ParseFS(prefer.Files, "pages/*.html")
+	if err == nil {
+		err = page.ExecuteTemplate(&b, "prefer", f)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestForm shows each state, and texts as text.
+func TestForm(t *testing.T) {
+	t.Parallel()
+	page := shown(t, form(t, stored))
+	for _, want := range []string{
+		`value="kind/a%2Fb/k%201"`, "&lt;i&gt;One&lt;/i&gt;", "&lt;u&gt;Shop&lt;/u&gt;", `value="0.email" checked`,
+		`name="on" value="0.inbox">`, `name="off" value="0">`, `<legend>Left <span class="badge">unsubscribed</span>`,
+		`name="was" value="1"`, `value="type/a%2Fb/t"`, `value="2.fax" checked> <span>by fax`, `name="had" value="1"`,
+		`name="quiet" value="1" checked`, `value="21:30"`, `value="&lt;b&gt;zone&lt;/b&gt;"`, `value="mon" checked`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%s is not in\n%s", want, page)
+		}
+	}
+	if strings.Contains(page, "Room") || strings.Contains(page, "<b>") || strings.Contains(page, "<script") {
+		t.Error(page)
+	}
+	if page = shown(t, prefer.New(prefer.Preferences{})); !strings.Contains(page, "You have not received") ||
+		!strings.Contains(page, `name="had" value=""`) {
+		t.Error(page)
+	}
+}
+
+// TestRefused shows what was entered again, with the problems.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	f := form(t, stored)
+	f.Refused(url.Values{"kind": {"kind/a%2Fb/left", "kind/a%2Fb/k%201"}, "on": {"0.email", "1.inbox"}, "off": {"1"},
+		"none": {"1"}, "from": {"<s>"}, "day": {"sun"}, "wait": {"sms"}}, "quiet_hours.to: wrong <em>")
+	page := shown(t, f)
+	for _, want := range []string{
+		`role="alert"`, "Quiet hours, to: wrong &lt;em&gt;", `name="on" value="0.email">`, `value="0.inbox" checked`, `value="1.email" checked`,
+		`name="off" value="0" checked`, `name="none" value="1" checked`, `value="&lt;s&gt;"`, `value="sun" checked`,
+		`value="sms" checked`, `name="quiet" value="1">`, `name="had" value="1"`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%s is not in\n%s", want, page)
+		}
+	}
+}
+
+// TestRead makes the change that a form means.
+func TestRead(t *testing.T) {
+	t.Parallel()
+	const one, left, offers = "kind/a%2Fb/k%201", "kind/a%2Fb/left", "type/a%2Fb/t"
+	for what, test := range map[string]struct {
+		form url.Values
+		want string
+	}{
+		"nothing":     {url.Values{}, `{"global_unsubscribe":false}`},
+		"none at all": {url.Values{"none": {"1"}}, `{"global_unsubscribe":true}`},
+		"channels": {url.Values{"kind": {one, offers}, "shown": {"0.email", "0.inbox", "1.fax"}, "on": {"0.inbox", "1.fax"}},
+			`{"global_unsubscribe":false,"clients":{"a/b":{"kinds":{"k 1":{"channels":{"email":false,"inbox":true}}},` +
+				`"campaign_types":{"t":{"channels":{"fax":true}}}}}}`},
+		"not shown": {url.Values{"kind": {one}, "shown": {"0.email"}, "on": {"0.email", "0.sms", "7.email", "x"}},
+			`{"global_unsubscribe":false,"clients":{"a/b":{"kinds":{"k 1":{"channels":{"email":true}}}}}}`},
+		"unsubscribe": {url.Values{"kind": {one}, "shown": {"0.email"}, "on": {"0.email"}, "off": {"0"}},
+			`{"global_unsubscribe":false,"clients":{"a/b":{"kinds":{"k 1":{"subscribed":false}}}}}`},
+		"stays unsubscribed": {url.Values{"kind": {left}, "was": {"0"}, "shown": {"0.email"}}, `{"global_unsubscribe":false}`},
+		"subscribe again": {url.Values{"kind": {left}, "was": {"0"}, "shown": {"0.email", "0.sms"}, "on": {"0.sms"}},
+			`{"global_unsubscribe":false,"clients":{"a/b":{"kinds":{"left":{"subscribed":true,"channels":{"email":false,"sms":true}}}}}}`},
+		"quiet hours": {url.Values{"quiet": {"1"}, "from": {"22:00"}, "to": {"07:00"}, "zone": {" UTC "},
+			"day": {"mon", "tue"}, "wait": {"sms"}}, `{"global_unsubscribe":false,"quiet_hours":{"from":"22:00","to":"07:00","zone":"UTC",` +
+			`"days":["mon","tue"],"channels":["sms"]}}`},
+		"no quiet hours": {url.Values{"had": {"1"}, "from": {"22:00"}}, `{"global_unsubscribe":false,"quiet_hours":null}`},
+		"none as before": {url.Values{"had": {""}, "from": {"22:00"}}, `{"global_unsubscribe":false}`},
+	} {
+		c, err := prefer.Read(test.form)
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		got, err := json.Marshal(c)
+		if err != nil || string(got) != test.want {
+			t.Errorf("%s: %s (%v), want %s", what, got, err, test.want)
+		}
+	}
+	many := url.Values{"kind": make([]string, prefer.MaxKinds+1)}
+	for _, bad := range []url.Values{many, {"kind": {"a/b"}, "shown": {"0.email"}}, {"kind": {"kind/a"}, "off": {"0"}},
+		{"kind": {"kind/%zz/b"}, "off": {"0"}}, {"kind": {"kind/a/%zz"}, "off": {"0"}}, {"kind": {"x/a/b"}, "off": {"0"}}} {
+		if _, err := prefer.Read(bad); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("%.100v: %v", bad, err)
+		}
+	}
+}
+
+// TestManyKinds shows as many kinds as Read takes, and says how many more there are.
+func TestManyKinds(t *testing.T) {
+	t.Parallel()
+	kinds := map[string]prefer.Kind{}
+	for i := range prefer.MaxKinds + 5 {
+		kinds[strings.Repeat("x", i+1)] = prefer.Kind{Subscribed: true, Channels: map[string]bool{"email": true}}
+	}
+	page := shown(t, prefer.New(prefer.Preferences{Clients: map[string]prefer.Client{"c": {Kinds: kinds}}}))
+	if n := strings.Count(page, `name="kind"`); n != prefer.MaxKinds || !strings.Contains(page, "<p>5 more are not shown.") {
+		t.Errorf("%d kinds", n)
+	}
+}

@@ -1,0 +1,113 @@
+package notifydb
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"ingot/internal/base/db"
+	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/query"
+)
+
+// quietLoad is what the leader of accepting knows about messages that wait for the end of quiet hours, by client, so
+// that it need not read it for every group.
+type quietLoad struct {
+	known map[string]int
+	read  time.Time
+}
+
+// admit refuses sends that may wait for the end of quiet hours, of clients of which too many do. Who has quiet hours is
+// only known when messages are delivered, so those that are on their way come on top.
+func (q *quietLoad) admit(tx *db.Tx, batch []*acceptance) error {
+	if time.Since(q.read) >= backlogFor {
+		q.known, q.read = map[string]int{}, time.Now()
+	}
+	var ask []string
+	for _, a := range batch {
+		if !a.mayWait() {
+			continue
+		}
+		if _, known := q.known[a.ClientID]; !known || a.QuietLimit < backlogLarge {
+			ask = append(ask, a.ClientID)
+		}
+	}
+	if len(ask) > 0 {
+		stored, err := delayedOf(tx, ask)
+		if err != nil {
+			return err
+		}
+		for _, client := range ask {
+			q.known[client] = stored[client].quiet
+		}
+	}
+	for _, a := range batch {
+		if !a.mayWait() || q.known[a.ClientID] < a.QuietLimit {
+			continue
+		}
+		if err := refuse(tx, batch, a, notify.ErrQuietFull); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayWait reports whether messages of a send may wait for the end of quiet hours, beyond those that count as delayed.
+func (a *acceptance) mayWait() bool {
+	return a.err == nil && !a.replayed && a.QuietLimit > 0 && a.Held()
+}
+
+const (
+	// wokenAtOnce is how many messages are made due in one transaction, and wokenMost how many when quiet hours change.
+	wokenAtOnce = 1000
+	wokenMost   = 10_000
+
+	quietOfUser    = "SELECT number FROM notify_messages WHERE quiet AND user_id = ?"
+	quietOfAddress = "SELECT number FROM notify_messages WHERE quiet AND user_id = '' AND lower(email) = ?"
+	quietDue       = " AND due > ? LIMIT ?"
+)
+
+// ChangePreferences implements notify.Store. Messages that wait for the end of quiet hours are decided again when these
+// change.
+func (s *Store) ChangePreferences(ctx context.Context, userID string, c notify.PreferenceChange) error {
+	if err := s.Choices.ChangePreferences(ctx, userID, c); err != nil || c.Quiet == nil && !c.NoQuiet {
+		return err
+	}
+	of, who := quietOfUser, userID
+	if address, is := strings.CutPrefix(userID, notify.AddressScheme); is {
+		of, who = quietOfAddress, address
+	}
+	for range wokenMost / wokenAtOnce {
+		n, err := s.wakeQuiet(ctx, of, who)
+		if err != nil || n < wokenAtOnce {
+			return err
+		}
+	}
+	return nil
+}
+
+// wakeQuiet makes some messages that wait for the end of quiet hours due, and returns how many.
+func (s *Store) wakeQuiet(ctx context.Context, of, who string) (n int, err error) {
+	due := s.steady()
+	err = s.lock(ctx, func(tx *db.Tx) error {
+		numbers, err := db.All(tx, query.ScanNumber, of+quietDue, who, db.Nanos(due), wokenAtOnce)
+		n = len(numbers)
+		if err != nil || n == 0 {
+			return err
+		}
+		// They are locked in the order of Finish, which may have changed some meanwhile.
+		numbers, err = db.All(tx, query.ScanNumber, "SELECT number FROM notify_messages WHERE "+
+			query.NumbersIn(tx.Dialect(), "number")+" AND quiet ORDER BY number"+query.ForUpdate(tx.Dialect()),
+			query.NumberList(tx.Dialect(), numbers))
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec("UPDATE notify_messages SET due = ? WHERE "+query.NumbersIn(tx.Dialect(), "number"), db.Nanos(due),
+			query.NumberList(tx.Dialect(), numbers))
+		return err
+	})
+	if err == nil && n > 0 {
+		s.held.queued(notify.PriorityRetry, due)
+	}
+	return n, err
+}
