@@ -17,14 +17,18 @@ const slowMessages = 2000
 // besideSlowDomain measures sends to everyone while another client's messages to a slow domain wait and are delivered,
 // alternating with the same sends of a second server without them. The turn with the median ratio counts.
 func (r *Report) besideSlowDomain(ctx context.Context, name, postgres string, users, rounds int) (err error) {
-	var both [2]*mailing
-	for i := range both {
+	var both []*mailing
+	defer func() {
+		for _, m := range both {
+			err = errors.Join(err, m.stop())
+		}
+	}()
+	for range 2 {
 		m, err := r.startMailing(ctx, postgres)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, m.stop()) }()
-		both[i] = m
+		both = append(both, m)
 		if err := m.fill(ctx, users); err != nil {
 			return err
 		}

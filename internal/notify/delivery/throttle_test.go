@@ -210,12 +210,12 @@ func (j *journeys) endThrottle(t *testing.T, servers int, sends map[string][]int
 	t.Helper()
 	d, store, err := j.v.open(t.Context())
 	testkit.Must(t, err)
-	defer d.Close()
+	t.Cleanup(func() { testkit.Must(t, d.Close()) })
 	for i := range servers {
 		last := New(Options{Store: store, Directory: newPeople(j.v.Users), Channel: newMail(t, j.sink.URL("", ""),
 			time.Minute, time.Minute), IDs: testIDs(t), Dir: filepath.Join(j.v.Dir, fmt.Sprint(i))})
 		testkit.Must(t, last.Start(t.Context()))
-		defer last.Stop()
+		t.Cleanup(last.Stop)
 	}
 	testkit.Eventually(t, "nothing waits", func() bool {
 		n, err := store.Waiting(t.Context())
