@@ -17,10 +17,9 @@ import (
 var ErrToken = errors.New("not an unsubscribe token of this service")
 
 // Unsubscriber creates the tokens with which a recipient can unsubscribe from a
-// kind without logging in: the holder of a token can unsubscribe that user from
-// that kind, but cannot read either from the token. The same user and kind
-// always have the same token, so that a mail that is sent again does not
-// change.
+// kind without logging in. The holder cannot read the user or the kind from the
+// token. The same user and kind always have the same token, so that a mail that
+// is sent again does not change.
 type Unsubscriber struct {
 	aead     cipher.AEAD
 	nonceKey []byte
@@ -48,9 +47,24 @@ func mac(key []byte, text string) []byte {
 	return h.Sum(nil)
 }
 
+// Grant is what a token is for.
+type Grant struct {
+	UserID string
+	Kind   notify.KindRef
+	// OnlyKind means that the holder may not see or change anything but that kind.
+	OnlyKind bool
+}
+
+// onlyKind is the last part of such a token's text.
+const onlyKind = "kind"
+
 // Make returns a token that can be used in the path of a URL.
-func (u *Unsubscriber) Make(userID string, ref notify.KindRef) string {
-	plain := strings.Join([]string{userID, ref.ClientID, ref.KindID}, "\x00")
+func (u *Unsubscriber) Make(g Grant) string {
+	parts := []string{g.UserID, g.Kind.ClientID, g.Kind.KindID}
+	if g.OnlyKind {
+		parts = append(parts, onlyKind)
+	}
+	plain := strings.Join(parts, "\x00")
 	// The nonce is derived from the text: equal nonces then mean equal texts,
 	// and the number of tokens is not limited by random collisions.
 	nonce := mac(u.nonceKey, plain)[:u.aead.NonceSize()]
@@ -58,18 +72,20 @@ func (u *Unsubscriber) Make(userID string, ref notify.KindRef) string {
 }
 
 // Open is the inverse of Make.
-func (u *Unsubscriber) Open(token string) (userID string, ref notify.KindRef, err error) {
+func (u *Unsubscriber) Open(token string) (Grant, error) {
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(sealed) < u.aead.NonceSize() || strings.ContainsAny(token, "\r\n") {
-		return "", notify.KindRef{}, ErrToken
+		return Grant{}, ErrToken
 	}
 	plain, err := u.aead.Open(nil, sealed[:u.aead.NonceSize()], sealed[u.aead.NonceSize():], nil)
 	if err != nil {
-		return "", notify.KindRef{}, ErrToken
+		return Grant{}, ErrToken
 	}
 	parts := strings.Split(string(plain), "\x00")
-	if len(parts) != 3 {
-		return "", notify.KindRef{}, ErrToken
+	const usual = 3
+	limited := len(parts) == usual+1 && parts[usual] == onlyKind
+	if len(parts) != usual && !limited {
+		return Grant{}, ErrToken
 	}
-	return parts[0], notify.KindRef{ClientID: parts[1], KindID: parts[2]}, nil
+	return Grant{UserID: parts[0], Kind: notify.KindRef{ClientID: parts[1], KindID: parts[2]}, OnlyKind: limited}, nil
 }

@@ -156,9 +156,10 @@ func TestOutgoing(t *testing.T) {
 	w.finish(send)
 	o := w.post.all()[0]
 	token, ok := strings.CutPrefix(o.Unsubscribe, "https://notifications.example.com/unsubscribe/")
-	user, ref, err := w.unsub.Open(token)
-	if !ok || err != nil || user != "user-0000000" || ref != (notify.KindRef{ClientID: "shop", KindID: "news"}) {
-		t.Errorf("unsubscribe by %q: %q %v %v", o.Unsubscribe, user, ref, err)
+	g, err := w.unsub.Open(token)
+	granted := actions.Grant{UserID: "user-0000000", Kind: notify.KindRef{ClientID: "shop", KindID: "news"}}
+	if !ok || err != nil || g != granted {
+		t.Errorf("unsubscribe by %q: %v %v", o.Unsubscribe, g, err)
 	}
 	if o.ID != w.ids.Message(o.Number) || o.To != "user0@example.com" || o.ReplyTo != "help@example.com" ||
 		o.ClientID != "shop" || o.Attempt != 1 || o.Received.IsZero() {
@@ -171,8 +172,8 @@ func TestOutgoing(t *testing.T) {
 	anonymous := w.send(to(notify.ToEmail, "x@example.com"))
 	w.finish(anonymous)
 	token = strings.TrimPrefix(w.post.all()[1].Unsubscribe, "https://notifications.example.com/unsubscribe/")
-	if user, _, err := w.unsub.Open(token); err != nil || user != "mailto:x@example.com" {
-		t.Errorf("an address unsubscribes as %q, %v", user, err)
+	if g, err := w.unsub.Open(token); err != nil || g.UserID != "mailto:x@example.com" {
+		t.Errorf("an address unsubscribes as %q, %v", g.UserID, err)
 	}
 }
 

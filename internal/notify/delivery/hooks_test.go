@@ -123,6 +123,11 @@ func TestChatAndWebhook(t *testing.T) {
 				t.Errorf("the webhook got %v", m)
 			}
 			users[user] = true
+			link, _ := m["unsubscribe_url"].(string)
+			g, err := w.unsub.Open(link[strings.LastIndex(link, "/")+1:])
+			if err != nil || g.UserID != user || !g.OnlyKind {
+				t.Errorf("the link in a call is for %+v (%v), want the kind only", g, err)
+			}
 		}
 		if len(users) != 119 {
 			t.Errorf("the webhook got messages for %d users, want 119", len(users))

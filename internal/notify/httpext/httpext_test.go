@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 	"ingot/internal/notify/apitest"
 )
 
@@ -132,7 +133,7 @@ func TestUnsubscribeFromTheMail(t *testing.T) {
 	t.Parallel()
 	w, _ := world(t)
 	news := notify.KindRef{ClientID: "shop", KindID: "news"}
-	link := "/unsubscribe/" + w.Unsubscriber.Make("u-1", news)
+	link := "/unsubscribe/" + w.Unsubscriber.Make(actions.Grant{UserID: "u-1", Kind: news})
 	off := func() bool {
 		t.Helper()
 		one, two := notify.Subscription{UserID: "u-1", KindRef: news}, notify.Subscription{UserID: "u-2", KindRef: news}
@@ -182,7 +183,7 @@ func TestUnsubscribeFromTheMail(t *testing.T) {
 		}
 	}
 
-	link = "/unsubscribe/" + w.Unsubscriber.Make("u-1", notify.KindRef{ClientID: "shop", KindID: "fire"})
+	link = "/unsubscribe/" + w.Unsubscriber.Make(actions.Grant{UserID: "u-1", Kind: notify.KindRef{ClientID: "shop", KindID: "fire"}})
 	if a := form("List-Unsubscribe", "One-Click"); a.Status != 422 {
 		t.Errorf("a critical kind: %d %s", a.Status, a.Body)
 	}

@@ -2,11 +2,13 @@ package httpext_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 
 	"ingot/internal/notify"
+	"ingot/internal/notify/actions"
 )
 
 // TestChannelPreferences changes what a user wants, as the user and as an administrator, and sees what version 1 shows.
@@ -173,7 +175,7 @@ func TestPreferencesPage(t *testing.T) {
 		204, "")
 	w.Expect(1, shop, "POST", "/users/u-1", `{"kind_id":"fire","text":"t"}`, 200, "")
 	finishAll(t, w)
-	link := "/unsubscribe/" + w.Unsubscriber.Make("u-1", notify.KindRef{ClientID: "shop", KindID: "news"})
+	link := "/unsubscribe/" + w.Unsubscriber.Make(actions.Grant{UserID: "u-1", Kind: notify.KindRef{ClientID: "shop", KindID: "news"}})
 	user := w.User("u-1", "notification_preferences.read")
 	is := func(when, want string) {
 		t.Helper()
@@ -232,12 +234,66 @@ func TestPreferencesPage(t *testing.T) {
 	is("refused", both)
 	is("refused", `"global_unsubscribe":false`)
 
-	link = "/unsubscribe/" + w.Unsubscriber.Make("mailto:dora@example.com",
-		notify.KindRef{ClientID: "shop", KindID: "news"})
+	link = "/unsubscribe/" + w.Unsubscriber.Make(actions.Grant{UserID: "mailto:dora@example.com",
+		Kind: notify.KindRef{ClientID: "shop", KindID: "news"}})
 	save(200, "Your choice", "quiet", "1", "from", "22:00", "to", "07:00", "zone", "UTC")
 	admin := w.Client("support", "notification_preferences.admin")
 	if a := w.Expect(1, admin, "GET", "/preferences/mailto:dora@example.com", "", 200,
 		""); !strings.Contains(a.Body, quiet) {
 		t.Errorf("an address: %s", a.Body)
+	}
+}
+
+// TestLinkOfOneKind: the link in a call of a webhook, which the client reads, shows and changes nothing but its kind.
+func TestLinkOfOneKind(t *testing.T) {
+	t.Parallel()
+	w, shop := world(t)
+	bank := w.Client("bank")
+	w.Expect(1, bank, "PUT", "/notifications",
+		`{"source_name":"Bank","notifications":{"rates":{"description":"Rates"}}}`, 204, "")
+	w.Expect(1, bank, "POST", "/users/u-1", `{"kind_id":"rates","text":"t"}`, 200, "")
+	w.Expect(1, shop, "POST", "/users/u-1", `{"kind_id":"news","text":"t"}`, 200, "")
+	finishAll(t, w)
+	user := w.User("u-1", "notification_preferences.read")
+	link := func(only bool) string {
+		return "/unsubscribe/" + w.Unsubscriber.Make(actions.Grant{UserID: "u-1",
+			Kind: notify.KindRef{ClientID: "shop", KindID: "news"}, OnlyKind: only})
+	}
+	post := func(path string, form url.Values) int {
+		return w.Call(2, "", "POST", path, form.Encode(), "Content-Type", "application/x-www-form-urlencoded").Status
+	}
+	preferences := func() string { return w.Expect(1, user, "GET", "/preferences", "", 200, "").Body }
+	if a := w.Expect(1, "", "GET", link(false), "", 200, ""); !strings.Contains(a.Body, "Rates") {
+		t.Fatalf("the link of a mail does not show all kinds: %s", a.Body)
+	}
+	page := w.Expect(1, "", "GET", link(true), "", 200, "").Body
+	for _, secret := range []string{"Rates", "Bank", "Quiet", `value="none"`, `value="save"`} {
+		if strings.Contains(page, secret) {
+			t.Errorf("the page has %q: %s", secret, page)
+		}
+	}
+	before := preferences()
+	for _, form := range []url.Values{
+		{"choice": {"none"}},
+		{"choice": {"save"}, "kind": {"kind/bank/rates"}, "off": {"0"}},
+		{"choice": {"save"}, "kind": {"kind/shop/news"}, "off": {"0"}},
+		{"choice": {"save"}, "quiet": {"1"}, "from": {"00:00"}, "to": {"23:00"}, "zone": {"UTC"}},
+	} {
+		if got := post(link(true), form); got != http.StatusForbidden {
+			t.Errorf("%v: %d, want 403", form, got)
+		}
+	}
+	if after := preferences(); after != before {
+		t.Errorf("preferences are %s, and were %s", after, before)
+	}
+	if got := post(link(true), url.Values{"choice": {"off"}}); got != http.StatusOK ||
+		!strings.Contains(preferences(), `"source_description":"Shop","subscribed":false`) {
+		t.Errorf("unsubscribing from the kind: %d, %s", got, preferences())
+	}
+	// What the user decided about everything is not taken back by it.
+	post(link(false), url.Values{"choice": {"none"}})
+	if got := post(link(true), url.Values{"choice": {"on"}}); got != http.StatusOK ||
+		!strings.Contains(preferences(), `"global_unsubscribe":true`) {
+		t.Errorf("subscribing to the kind: %d, %s", got, preferences())
 	}
 }

@@ -29,8 +29,9 @@ var page = sync.OnceValue(func() *template.Template {
 
 // holder is the content of a token, and the choices it allows.
 type holder struct {
-	user string
-	ref  notify.KindRef
+	user     string
+	ref      notify.KindRef
+	onlyKind bool
 	// Title is the subject of the mail's kind.
 	title    string
 	critical bool
@@ -43,11 +44,12 @@ func (h *holder) isUser() bool { return !strings.HasPrefix(h.user, notify.Addres
 // open decodes the token. If its kind was deleted, the recipient can still
 // unsubscribe from everything.
 func (f *handlers) open(ctx context.Context, sealed string) (holder, error) {
-	user, ref, err := f.Unsubscriber.Open(sealed)
+	g, err := f.Unsubscriber.Open(sealed)
 	if err != nil {
 		return holder{}, err
 	}
-	h := holder{user: user, ref: ref, title: ref.KindID}
+	ref := g.Kind
+	h := holder{user: g.UserID, ref: ref, onlyKind: g.OnlyKind, title: ref.KindID}
 	if ref.ClientID == "" {
 		t, err := f.Store.CampaignType(ctx, ref.KindID)
 		if err != nil && !errors.Is(err, notify.ErrNotFound) {
@@ -78,7 +80,8 @@ type pageData struct {
 	Off, Global, Done bool
 	// Invalid reports that the link is not valid.
 	Invalid bool
-	// Form has all kinds, and quiet hours.
+	// All reports that the page is about all kinds and quiet hours, which Form has.
+	All  bool
 	Form prefer.Form
 }
 
@@ -115,7 +118,10 @@ func (f *handlers) show(w http.ResponseWriter, r *http.Request, h holder, done s
 		return err
 	}
 	data := pageData{Title: h.title, Critical: h.critical, Off: off[this].All(h.channels, h.isUser()),
-		Global: all.Global, Form: prefer.New(formOf(all))}
+		Global: all.Global, All: !h.onlyKind}
+	if data.All {
+		data.Form = prefer.New(formOf(all))
+	}
 	status := http.StatusOK
 	if done != nil {
 		status = done(&data)
@@ -174,6 +180,9 @@ func (f *handlers) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 	}
 	oneClick := r.PostForm.Get("List-Unsubscribe") == "One-Click"
 	choice := r.PostForm.Get("choice")
+	if !oneClick && h.onlyKind && choice != "off" && choice != "on" {
+		return fault.New(fault.Forbidden, "This link is for one kind of notifications only. Links in mails are for all.")
+	}
 	if !oneClick && choice == "save" {
 		return f.saveForm(w, r, h)
 	}
@@ -190,7 +199,9 @@ func (f *handlers) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 		if !h.critical {
 			change.Kinds[h.ref] = true
 		}
-		change.Global = new(bool)
+		if !h.onlyKind {
+			change.Global = new(bool)
+		}
 	case choice == "none":
 		all := true
 		change.Global = &all
