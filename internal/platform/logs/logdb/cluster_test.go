@@ -318,6 +318,12 @@ func (p *proxy) listen(at string) {
 				continue
 			}
 			p.mu.Lock()
+			if p.listener != l { // stop has closed the others meanwhile, and waits
+				p.mu.Unlock()
+				in.Close()
+				out.Close()
+				return
+			}
 			p.conns = append(p.conns, in, out)
 			p.mu.Unlock()
 			for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
@@ -340,11 +346,13 @@ func (p *proxy) dial() (net.Conn, error) {
 
 func (p *proxy) stop() {
 	p.mu.Lock()
-	p.listener.Close()
+	if p.listener != nil {
+		p.listener.Close()
+	}
 	for _, c := range p.conns {
 		c.Close()
 	}
-	p.conns = nil
+	p.listener, p.conns = nil, nil
 	p.mu.Unlock()
 	p.copies.Wait()
 }
