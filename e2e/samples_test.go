@@ -201,9 +201,15 @@ func sampleDebug(t *testing.T, s *site) {
 	row(t, "Debug sidecar (Java): GET /threaddump", func(t *testing.T) {
 		contains(t, string(s.reaches(t, "java-debug", "/threaddump", http.StatusOK).Body),
 			"Sent signal 3 (SIGQUIT) to the Java process")
+		var recent string
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Logf("the log of the app:\n%s", recent)
+			}
+		})
 		testkit.Eventually(t, "the whole thread dump is in the log", func() bool {
-			recent := cfOK(t, home, "logs", "java-debug-app", "--recent")
-			return dumps() > 0 && strings.Contains(recent, `"HTTP-Dispatcher"`) &&
+			recent = cfOK(t, home, "logs", "java-debug-app", "--recent")
+			return strings.Contains(recent, "[APP/PROC/WEB/0] OUT Full thread dump") && strings.Contains(recent, `"HTTP-Dispatcher"`) &&
 				strings.Contains(recent, "[APP/PROC/WEB/SIDECAR/DEBUG/0]")
 		})
 		s.get(t, "java-debug-app", "/").want(t, http.StatusOK) // it still runs
