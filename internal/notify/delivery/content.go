@@ -232,7 +232,7 @@ func (c *contents) token(l *message) string {
 		made := ""
 		ref := l.Send.Preferred()
 		if c.o.Unsubscriber != nil && l.subscriber() != "" && !l.Send.Critical && ref.KindID != "" {
-			// Only mail goes to nobody but the recipient. Calls of other channels go to services that the client
+			// Only mail reaches the recipient alone. Calls of other channels go to services that the client
 			// chose, and the client reads what is in inboxes: with its link it must not get at what others send.
 			made = c.o.Unsubscriber.Make(actions.Grant{UserID: l.subscriber(), Kind: ref, OnlyKind: l.Channel != notify.Email})
 		}

@@ -183,7 +183,8 @@ func TestUnsubscribeFromTheMail(t *testing.T) {
 		}
 	}
 
-	link = "/unsubscribe/" + w.Unsubscriber.Make(actions.Grant{UserID: "u-1", Kind: notify.KindRef{ClientID: "shop", KindID: "fire"}})
+	link = "/unsubscribe/" + w.Unsubscriber.Make(actions.Grant{UserID: "u-1",
+		Kind: notify.KindRef{ClientID: "shop", KindID: "fire"}})
 	if a := form("List-Unsubscribe", "One-Click"); a.Status != 422 {
 		t.Errorf("a critical kind: %d %s", a.Status, a.Body)
 	}

@@ -175,7 +175,8 @@ func TestPreferencesPage(t *testing.T) {
 		204, "")
 	w.Expect(1, shop, "POST", "/users/u-1", `{"kind_id":"fire","text":"t"}`, 200, "")
 	finishAll(t, w)
-	link := "/unsubscribe/" + w.Unsubscriber.Make(actions.Grant{UserID: "u-1", Kind: notify.KindRef{ClientID: "shop", KindID: "news"}})
+	link := "/unsubscribe/" + w.Unsubscriber.Make(actions.Grant{UserID: "u-1",
+		Kind: notify.KindRef{ClientID: "shop", KindID: "news"}})
 	user := w.User("u-1", "notification_preferences.read")
 	is := func(when, want string) {
 		t.Helper()
