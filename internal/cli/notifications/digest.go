@@ -3,8 +3,6 @@ package notifications
 import (
 	"context"
 	"encoding/json"
-	"net/http"
-	"net/url"
 	"strings"
 
 	"ingot/internal/cli/core"
@@ -32,13 +30,11 @@ type digest struct {
 func (d *digest) Show(p *term.Printer) { p.Println(d.Description) }
 
 func changeDigest(ctx context.Context, s *core.Session, w core.Words, f *digestFlags) (core.Result, error) {
-	path := "/kinds/" + url.PathEscape(w["KIND"]) + "/digest"
-	out := &digest{Kind: w["KIND"]}
-	sets := f.Window != "" || f.Max != 0 || f.Key != "" || f.Channels != ""
-	switch {
-	case sets && f.Delete:
-		return nil, core.UsageError("--delete cannot be used with other options of the digest")
-	case sets:
+	rule := kindRule{Path: "digest", Name: "digest", Delete: f.Delete}
+	if f.Window != "" || f.Max != 0 || f.Key != "" || f.Channels != "" {
+		if f.Delete {
+			return nil, core.UsageError("--delete cannot be used with other options of the digest")
+		}
 		body := map[string]any{"window": f.Window}
 		if f.Max != 0 {
 			body["max"] = f.Max
@@ -49,20 +45,7 @@ func changeDigest(ctx context.Context, s *core.Session, w core.Words, f *digestF
 		if f.Channels != "" {
 			body["channels"] = strings.Split(f.Channels, ",")
 		}
-		s.Say("Setting the digest of %s...", s.Out.Bold(w["KIND"]))
-		if err := f.call(ctx, s, http.MethodPut, path, body, out); err != nil {
-			return nil, err
-		}
-		s.OK()
-		return out, nil
-	case f.Delete:
-		s.Say("Deleting the digest of %s...", s.Out.Bold(w["KIND"]))
-		if err := f.call(ctx, s, http.MethodDelete, path, nil, nil); err != nil {
-			return nil, err
-		}
-		s.OK()
-	default:
-		s.Say("Getting the digest of %s...", s.Out.Bold(w["KIND"]))
+		rule.Body = body
 	}
-	return out, f.call(ctx, s, http.MethodGet, path, nil, out)
+	return rule.change(ctx, s, w["KIND"], &f.notifyFlags, &digest{Kind: w["KIND"]})
 }

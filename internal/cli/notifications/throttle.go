@@ -3,8 +3,6 @@ package notifications
 import (
 	"context"
 	"encoding/json"
-	"net/http"
-	"net/url"
 	"strings"
 
 	"ingot/internal/cli/core"
@@ -32,13 +30,11 @@ type throttle struct {
 func (t *throttle) Show(p *term.Printer) { p.Println(t.Description) }
 
 func changeThrottle(ctx context.Context, s *core.Session, w core.Words, f *throttleFlags) (core.Result, error) {
-	path := "/kinds/" + url.PathEscape(w["KIND"]) + "/throttle"
-	out := &throttle{Kind: w["KIND"]}
-	sets := f.Limit != 0 || f.Window != "" || f.Over != "" || f.Channels != ""
-	switch {
-	case sets && f.Delete:
-		return nil, core.UsageError("--delete cannot be used with other options of the limit")
-	case sets:
+	rule := kindRule{Path: "throttle", Name: "limit", Delete: f.Delete}
+	if f.Limit != 0 || f.Window != "" || f.Over != "" || f.Channels != "" {
+		if f.Delete {
+			return nil, core.UsageError("--delete cannot be used with other options of the limit")
+		}
 		body := map[string]any{"limit": f.Limit, "window": f.Window}
 		if f.Over != "" {
 			body["over"] = f.Over
@@ -46,20 +42,7 @@ func changeThrottle(ctx context.Context, s *core.Session, w core.Words, f *throt
 		if f.Channels != "" {
 			body["channels"] = strings.Split(f.Channels, ",")
 		}
-		s.Say("Setting the limit of %s...", s.Out.Bold(w["KIND"]))
-		if err := f.call(ctx, s, http.MethodPut, path, body, out); err != nil {
-			return nil, err
-		}
-		s.OK()
-		return out, nil
-	case f.Delete:
-		s.Say("Deleting the limit of %s...", s.Out.Bold(w["KIND"]))
-		if err := f.call(ctx, s, http.MethodDelete, path, nil, nil); err != nil {
-			return nil, err
-		}
-		s.OK()
-	default:
-		s.Say("Getting the limit of %s...", s.Out.Bold(w["KIND"]))
+		rule.Body = body
 	}
-	return out, f.call(ctx, s, http.MethodGet, path, nil, out)
+	return rule.change(ctx, s, w["KIND"], &f.notifyFlags, &throttle{Kind: w["KIND"]})
 }

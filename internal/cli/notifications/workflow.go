@@ -35,12 +35,11 @@ func (w *workflow) Show(p *term.Printer) {
 }
 
 func changeWorkflow(ctx context.Context, s *core.Session, w core.Words, f *workflowFlags) (core.Result, error) {
-	path := "/kinds/" + url.PathEscape(w["KIND"]) + "/workflow"
-	out := &workflow{Kind: w["KIND"]}
-	switch {
-	case f.Set != "" && f.Delete:
-		return nil, core.UsageError("--set and --delete cannot be used together")
-	case f.Set != "":
+	rule := kindRule{Path: "workflow", Name: "workflow", Delete: f.Delete}
+	if f.Set != "" {
+		if f.Delete {
+			return nil, core.UsageError("--set and --delete cannot be used together")
+		}
 		text, err := contentOf(s, f.Set)
 		if err != nil {
 			return nil, err
@@ -48,22 +47,9 @@ func changeWorkflow(ctx context.Context, s *core.Session, w core.Words, f *workf
 		if !json.Valid([]byte(text)) {
 			return nil, core.UsageError("--set is not valid JSON")
 		}
-		s.Say("Setting the workflow of %s...", s.Out.Bold(w["KIND"]))
-		if err := f.call(ctx, s, http.MethodPut, path, json.RawMessage(text), out); err != nil {
-			return nil, err
-		}
-		s.OK()
-		return out, nil
-	case f.Delete:
-		s.Say("Deleting the workflow of %s...", s.Out.Bold(w["KIND"]))
-		if err := f.call(ctx, s, http.MethodDelete, path, nil, nil); err != nil {
-			return nil, err
-		}
-		s.OK()
-	default:
-		s.Say("Getting the workflow of %s...", s.Out.Bold(w["KIND"]))
+		rule.Body = json.RawMessage(text)
 	}
-	return out, f.call(ctx, s, http.MethodGet, path, nil, out)
+	return rule.change(ctx, s, w["KIND"], &f.notifyFlags, &workflow{Kind: w["KIND"]})
 }
 
 // notifications timeline

@@ -11,7 +11,8 @@ import (
 // registerDigests adds the routes that say which notifications of a kind are collected in digests.
 func (f *handlers) registerDigests(g *web.Group) {
 	manager := web.Scope(scopeManage)
-	g.Handle("GET", "/kinds/{kind}/digest", web.Scope(scopeManage, scopeAdmin), f.showDigest)
+	g.Handle("GET", "/kinds/{kind}/digest", web.Scope(scopeManage, scopeAdmin),
+		f.showOfKind(func(k *notify.Kind) any { return presentDigest(k) }))
 	g.Handle("PUT", "/kinds/{kind}/digest", manager, f.setDigest)
 	g.Handle("DELETE", "/kinds/{kind}/digest", manager, f.deleteDigest)
 }
@@ -30,20 +31,6 @@ func presentDigest(k *notify.Kind) digestBody {
 		return digestBody{k.DigestRule, "not collected, because the kind is critical"}
 	}
 	return digestBody{k.DigestRule, k.DigestRule.String()}
-}
-
-// showDigest shows one of the caller's kinds, or for administrators one of client_id.
-func (f *handlers) showDigest(w http.ResponseWriter, r *http.Request) error {
-	q, err := readQuery(r, "client_id")
-	if err != nil {
-		return err
-	}
-	ref := kindOf(r)
-	if ref.ClientID, _, err = owner(r, q); err != nil {
-		return err
-	}
-	k, err := f.Store.Kind(r.Context(), ref)
-	return web.Answer(w, http.StatusOK, presentDigest(&k), missing(err, "Notification", ref.KindID))
 }
 
 // setDigest sets the rule of later sends.

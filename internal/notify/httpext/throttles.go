@@ -11,7 +11,8 @@ import (
 // registerThrottles adds the routes that say how many notifications of a kind a recipient gets.
 func (f *handlers) registerThrottles(g *web.Group) {
 	manager := web.Scope(scopeManage)
-	g.Handle("GET", "/kinds/{kind}/throttle", web.Scope(scopeManage, scopeAdmin), f.showThrottle)
+	g.Handle("GET", "/kinds/{kind}/throttle", web.Scope(scopeManage, scopeAdmin),
+		f.showOfKind(func(k *notify.Kind) any { return presentThrottle(k) }))
 	g.Handle("PUT", "/kinds/{kind}/throttle", manager, f.setThrottle)
 	g.Handle("DELETE", "/kinds/{kind}/throttle", manager, f.deleteThrottle)
 }
@@ -30,20 +31,6 @@ func presentThrottle(k *notify.Kind) throttleBody {
 		return throttleBody{k.ThrottleRule, "not limited, because the kind is critical"}
 	}
 	return throttleBody{k.ThrottleRule, k.ThrottleRule.String()}
-}
-
-// showThrottle shows one of the caller's kinds, or for administrators one of client_id.
-func (f *handlers) showThrottle(w http.ResponseWriter, r *http.Request) error {
-	q, err := readQuery(r, "client_id")
-	if err != nil {
-		return err
-	}
-	ref := kindOf(r)
-	if ref.ClientID, _, err = owner(r, q); err != nil {
-		return err
-	}
-	k, err := f.Store.Kind(r.Context(), ref)
-	return web.Answer(w, http.StatusOK, presentThrottle(&k), missing(err, "Notification", ref.KindID))
 }
 
 // setThrottle sets the rule of later sends.

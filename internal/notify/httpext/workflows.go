@@ -13,7 +13,8 @@ import (
 // registerWorkflows adds the routes that say how the notifications of a kind travel, and what became of one.
 func (f *handlers) registerWorkflows(g *web.Group) {
 	manager := web.Scope(scopeManage)
-	g.Handle("GET", "/kinds/{kind}/workflow", web.Scope(scopeManage, scopeAdmin), f.showWorkflow)
+	g.Handle("GET", "/kinds/{kind}/workflow", web.Scope(scopeManage, scopeAdmin),
+		f.showOfKind(func(k *notify.Kind) any { return presentWorkflow(k) }))
 	g.Handle("PUT", "/kinds/{kind}/workflow", manager, f.setWorkflow)
 	g.Handle("DELETE", "/kinds/{kind}/workflow", manager, f.deleteWorkflow)
 	g.Handle("GET", "/messages/{message}/timeline", web.Scope(scopeWrite, scopeEmails, scopeAdmin), f.timeline)
@@ -39,20 +40,6 @@ func presentWorkflow(k *notify.Kind) workflowBody {
 		out.Description = append(out.Description, s.String())
 	}
 	return out
-}
-
-// showWorkflow shows one of the caller's kinds, or for administrators one of client_id.
-func (f *handlers) showWorkflow(w http.ResponseWriter, r *http.Request) error {
-	q, err := readQuery(r, "client_id")
-	if err != nil {
-		return err
-	}
-	ref := kindOf(r)
-	if ref.ClientID, _, err = owner(r, q); err != nil {
-		return err
-	}
-	k, err := f.Store.Kind(r.Context(), ref)
-	return web.Answer(w, http.StatusOK, presentWorkflow(&k), missing(err, "Notification", ref.KindID))
 }
 
 // setWorkflow sets the workflow of later sends.
