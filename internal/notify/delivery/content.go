@@ -232,13 +232,18 @@ func (c *contents) token(l *message) string {
 		made := ""
 		ref := l.Send.Preferred()
 		if c.o.Unsubscriber != nil && l.subscriber() != "" && !l.Send.Critical && ref.KindID != "" {
-			// Only mail reaches the recipient alone. Calls of other channels go to services that the client
-			// chose, and the client reads what is in inboxes: with its link it must not get at what others send.
-			made = c.o.Unsubscriber.Make(actions.Grant{UserID: l.subscriber(), Kind: ref, OnlyKind: l.Channel != notify.Email})
+			made = c.o.Unsubscriber.Make(actions.Grant{UserID: l.subscriber(), Kind: ref, OnlyKind: !l.private()})
 		}
 		l.token = &made
 	}
 	return *l.token
+}
+
+// private reports whether only the recipient learns the link: in mail with a template of the operator. Calls of other
+// channels go to services that the client chose, the client reads what is in inboxes, and its templates can put the
+// link into the address of a picture. With such a link it must not get at what others send.
+func (l *message) private() bool {
+	return l.Channel == notify.Email && (l.template == notify.DefaultTemplate || l.template == notify.DefaultTemplateV2)
 }
 
 // link is the address that a mail's List-Unsubscribe names.

@@ -181,7 +181,7 @@ func (f *handlers) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 	oneClick := r.PostForm.Get("List-Unsubscribe") == "One-Click"
 	choice := r.PostForm.Get("choice")
 	if !oneClick && h.onlyKind && choice != "off" && choice != "on" {
-		return fault.New(fault.Forbidden, "This link is for one kind of notifications only. Links in mails are for all.")
+		return fault.New(fault.Forbidden, "This link is for one kind of notifications only. Log in to change others.")
 	}
 	if !oneClick && choice == "save" {
 		return f.saveForm(w, r, h)
