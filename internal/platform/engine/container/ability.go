@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"ingot/internal/base/background"
 )
 
 // able determines what this machine supports, and describes it. A limit that cannot be set
@@ -23,8 +25,9 @@ func (e *Engine) able(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := e.makeRoot(); err != nil {
-		return fmt.Errorf("root file system: %w", err)
+	found, err := e.prepare(ctx)
+	if err != nil {
+		return err
 	}
 	detail := "Linux containers through " + version
 	if problem != "" {
@@ -33,13 +36,10 @@ func (e *Engine) able(ctx context.Context) error {
 	}
 	if e.userSpace != nil {
 		detail += e.describeRootless()
-	} else if err := e.ableDisks(ctx); err != nil {
-		return fmt.Errorf("the disks of instances cannot be limited: %w", err)
 	}
-	e.sharing = e.userSpace == nil
-	if err := e.tryLayer(); e.sharing && err != nil {
-		e.sharing = false
-		e.log.Warn("layers cannot be shared: unpacking files for each instance", "err", err)
+	e.disks, e.sharing = found.disks, e.userSpace == nil && found.layers == nil
+	if e.userSpace == nil && found.layers != nil {
+		e.log.Warn("layers cannot be shared: unpacking files for each instance", "err", found.layers)
 		detail += "; unpacked files are not shared"
 	}
 	if e.options.Egress {
@@ -61,16 +61,42 @@ func (e *Engine) able(ctx context.Context) error {
 	return nil
 }
 
+// prepared is what prepare has found.
+type prepared struct {
+	disks  *disks // nil without root
+	layers error  // why layers cannot be shared
+}
+
+// prepare creates the root file system that containers share, and tries disks and layers: all at the same time,
+// because a first start waits for it.
+func (e *Engine) prepare(ctx context.Context) (found prepared, err error) {
+	var wg background.WaitGroup
+	var root, disks error
+	wg.Try("root file system of containers", &root, e.makeRoot)
+	if e.userSpace == nil {
+		wg.Try("disks of containers", &disks, func() (err error) {
+			found.disks, err = e.ableDisks(ctx)
+			return err
+		})
+	}
+	wg.Try("layers of containers", &found.layers, e.tryLayer)
+	wg.Wait()
+	if root != nil {
+		return found, fmt.Errorf("root file system: %w", root)
+	}
+	if disks != nil {
+		return found, fmt.Errorf("the disks of instances cannot be limited: %w", disks)
+	}
+	return found, nil
+}
+
 // ableDisks prepares the disks of instances.
-func (e *Engine) ableDisks(ctx context.Context) error {
+func (e *Engine) ableDisks(ctx context.Context) (*disks, error) {
 	disks, err := newDisks(filepath.Join(e.run, "disks"))
-	if err == nil {
-		err = e.tryDisk(ctx, disks)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		e.disks = disks
-	}
-	return err
+	return disks, e.tryDisk(ctx, disks)
 }
 
 // tryDisk checks whether disks can be created.

@@ -46,18 +46,35 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	fresh := errors.Is(err, fs.ErrNotExist)
 	e, err := New(ctx, o)
 	if err == nil {
+		trial := trialID()
 		if err = e.why(); err == nil {
-			err = e.try(ctx)
+			err = e.try(ctx, trial)
 		}
 		if err == nil {
+			e.leaveTrial(ctx, trial)
 			return e, nil
 		}
-		err = errors.Join(err, e.Close())
+		err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), trial), e.Close())
 	}
 	if fresh {
 		err = errors.Join(err, os.RemoveAll(o.Root))
 	}
 	return nil, unable(err)
+}
+
+// leaveTrial removes a trial container while the server starts. New instances wait for it, and so does Close. If it
+// fails, the engine is paused, as by a failed trial.
+func (e *Engine) leaveTrial(ctx context.Context, id string) {
+	e.trying, e.endTrial = make(chan struct{}), func() {}
+	background.Go("trial container", func() {
+		defer close(e.trying)
+		if err := e.Remove(context.WithoutCancel(ctx), id); err != nil {
+			err = unable(err)
+			e.log.Error("the trial container could not be removed: no app instance is started until containers work again",
+				"why", err)
+			e.hold(err)
+		}
+	})
 }
 
 // Reopen is like Open, for a directory that has been used before. It does not wait for the
@@ -115,12 +132,18 @@ func (e *Engine) check(ctx context.Context) error {
 	defer e.checking.Unlock()
 	err := e.able(ctx)
 	if err == nil {
-		err = e.try(ctx)
+		err = e.tryAndRemove(ctx)
 	}
 	if err != nil {
 		return unable(err)
 	}
 	return nil
+}
+
+func (e *Engine) tryAndRemove(ctx context.Context) (err error) {
+	trial := trialID()
+	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), trial)) }() // even after a panic
+	return e.try(ctx, trial)
 }
 
 // Tried waits until the trial of Reopen has ended; Describe has its result then.
@@ -225,7 +248,7 @@ const trialPrefix = "trial-"
 
 const (
 	trialMemory = 64 << 20
-	trialDisk   = 16 << 20
+	trialDisk   = smallestDisk // its empty disk exists already
 	trialPIDs   = 32
 )
 
@@ -242,14 +265,14 @@ echo fine
 exec sleep 60
 `
 
-// try runs a container and checks its isolation.
-func (e *Engine) try(ctx context.Context) (err error) {
+// trialID returns the id of a trial container: a new one each time, because a killed server may have left one.
+func trialID() string { return trialPrefix + strconv.FormatInt(time.Now().UnixNano(), 36) }
+
+// try runs a trial container and checks its isolation. The caller removes it, whatever the result is.
+func (e *Engine) try(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	// A new name each time: a killed server may have left one.
-	id := trialPrefix + strconv.FormatInt(time.Now().UnixNano(), 36)
-	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), id)) }()
-	err = e.begin(ctx, engine.Spec{
+	err := e.begin(ctx, engine.Spec{
 		ID:     id,
 		Limits: engine.Limits{Memory: trialMemory, Disk: trialDisk, PIDs: trialPIDs},
 		Launch: initproto.Spec{
