@@ -199,7 +199,9 @@ func (s *site) keepLogs(t *testing.T) {
 		"ingot.log": "journalctl --no-pager -o short-precise -u 'ingot*'",
 		"system.log": "journalctl --no-pager -p notice; systemctl --no-pager --failed; ps axf; systemd-cgls --no-pager; " +
 			"findmnt; losetup -l",
-		"services.log": "tail -n 60 /var/lib/ingot/services/own/*/log /var/lib/ingot/services/*/log",
+		// The disks of databases are mounted where the server is.
+		"services.log": `nsenter --mount --target "$(systemctl show -P MainPID ingot)" \
+  sh -c 'tail -n 60 /var/lib/ingot/services/own/*/log /var/lib/ingot/services/*/log'`,
 	} {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		out, err := s.guest.run(ctx, "root", script)

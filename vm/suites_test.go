@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -54,16 +55,22 @@ func (s *site) suite(t *testing.T, c compiled) {
 	ctx, cancel := context.WithTimeout(t.Context(), suiteTimeout)
 	defer cancel()
 	var out bytes.Buffer
+	to := io.Writer(&out)
+	if dir := os.Getenv(logsVariable); dir != "" {
+		_ = os.MkdirAll(dir, 0o755)
+		log, err := os.Create(filepath.Join(dir, "suite-"+c.name+".log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer log.Close()
+		to = io.MultiWriter(&out, log) // as it runs: a suite can take an hour
+	}
 	began := time.Now()
 	// The programs are where any user can execute them.
 	s.run(t, `rm -rf /srv/programs; install -d -m 1777 /srv/suite; cp -r /files/programs /srv/programs`)
 	err := s.guest.stream(ctx, c.user, fmt.Sprintf(`cd /srv/suite
 export INGOT_TEST_PROGRAMS=/srv/programs INGOT_REQUIRE_CONTAINERS=1 %s
-/files/%s.test -test.v -test.timeout %s -test.run '%s' %s`, c.env, c.name, suiteTimeout, *suiteFilter, c.flags), nil, &out)
-	if to := os.Getenv(logsVariable); to != "" {
-		_ = os.MkdirAll(to, 0o755)
-		_ = os.WriteFile(filepath.Join(to, "suite-"+c.name+".log"), out.Bytes(), 0o644) //nolint:gosec // not secret
-	}
+/files/%s.test -test.v -test.timeout %s -test.run '%s' %s`, c.env, c.name, suiteTimeout, *suiteFilter, c.flags), nil, to)
 	r := results(out.String())
 	row(t, "suite of `"+c.name+"` in the guest, as "+c.user+" on cgroup v2", "pass",
 		fmt.Sprintf("%d passed, %d failed, %d skipped, %s", len(r.passed), len(r.failed), len(r.skipped),
