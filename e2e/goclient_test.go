@@ -3,6 +3,7 @@ package e2e
 import (
 	"archive/zip"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"io"
 	"io/fs"
@@ -242,6 +243,7 @@ func (g *goClient) appParts(t *testing.T, app string) {
 	}
 	build = got(g.Builds.Get(ctx, build.GUID))(t)
 	drop := got(g.Droplets.Get(ctx, build.Droplet.GUID))(t)
+	g.downloads(t, pack.GUID, drop.GUID)
 	got(g.Droplets.SetCurrentAssociationForApp(ctx, app, drop.GUID))(t)
 	if current := got(g.Droplets.GetCurrentForApp(ctx, app))(t); current.GUID != drop.GUID {
 		t.Errorf("the current droplet is %s, want %s", current.GUID, drop.GUID)
@@ -256,6 +258,26 @@ func (g *goClient) appParts(t *testing.T, app string) {
 		t.Errorf("the canceled task is %s", task.State)
 	}
 	got(g.Tasks.ListForAppAll(ctx, app, nil))(t)
+}
+
+// downloads fetches the files of a package and of its droplet. The client follows the redirect without its token.
+func (g *goClient) downloads(t *testing.T, pack, droplet string) {
+	read := func(r io.ReadCloser) []byte {
+		t.Helper()
+		defer r.Close()
+		return got(io.ReadAll(r))(t)
+	}
+	bits := read(got(g.Packages.Download(t.Context(), pack))(t))
+	files := got(zip.NewReader(bytes.NewReader(bits), int64(len(bits))))(t)
+	version := read(got(files.Open("version"))(t))
+	if strings.TrimSpace(string(version)) != "three" {
+		t.Errorf("the package has version %q, want three", version)
+	}
+	built := read(got(g.Droplets.Download(t.Context(), droplet))(t))
+	tar := got(gzip.NewReader(bytes.NewReader(built)))(t)
+	if got(io.Copy(io.Discard, tar))(t) == 0 {
+		t.Error("the droplet is empty")
+	}
 }
 
 func (g *goClient) processes(t *testing.T, app string) {

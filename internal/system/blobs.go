@@ -10,16 +10,25 @@ import (
 	"strings"
 
 	"ingot/internal/base/datadir"
+	"ingot/internal/platform/api/builds"
 	"ingot/internal/platform/storage/blob"
 	"ingot/internal/platform/storage/blob/s3"
 	"ingot/internal/server/installation"
 	"ingot/internal/server/roots"
 )
 
+// linkSecret is the name of the secret that signs links to packages and droplets.
+const linkSecret = "download-links"
+
 // openBlobs opens the store of packages, droplets and buildpacks: the bucket of
 // --blob-url, or a directory.
-func (s *System) openBlobs(ctx context.Context, dir *datadir.Dir, r *runtime, trusted *roots.Roots) error {
+func (s *System) openBlobs(ctx context.Context, dir *datadir.Dir, r *runtime, trusted *roots.Roots) (err error) {
 	c := s.config
+	if r.links.Key, _, err = r.store.Secret(ctx, linkSecret, func() ([]byte, error) {
+		return builds.NewLinkKey(), nil
+	}); err != nil {
+		return err
+	}
 	if c.BlobURL == "" {
 		files, err := blob.Open(dir.File(installation.BlobsDir))
 		r.blobs = files

@@ -23,6 +23,7 @@ import (
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/actions/metering"
 	"ingot/internal/platform/api/apps"
+	"ingot/internal/platform/api/builds"
 	"ingot/internal/platform/api/traffic"
 	"ingot/internal/platform/edge/router"
 	"ingot/internal/platform/edge/router/accesslog"
@@ -84,6 +85,7 @@ type runtime struct {
 type files struct {
 	blobs   blob.Store
 	sign    blob.Signer   // nil if downloads go through the server
+	links   builds.Links  // with which they do
 	objects logdb.Objects // for old log lines; nil without a bucket
 	scratch string
 	deltas  deltas.Droplets

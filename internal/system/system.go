@@ -498,7 +498,7 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 	blobs := uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign, Deltas: &r.deltas}
 	options := api.Options{
 		Store: r.store, Platform: r.platform, Services: r.Services, Directory: names, Runtime: r, Traffic: r.traffic,
-		Series: r.recorder, Blobs: blobs, Repositories: blobs, Git: r.git, Claim: r.cluster.Claim,
+		Series: r.recorder, Blobs: blobs, DownloadLinks: r.links, Repositories: blobs, Git: r.git, Claim: r.cluster.Claim,
 		InspectDroplet: staging.InspectUpload, Logs: r.logs,
 		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(),
 		SSHFingerprint:   ssh.Fingerprint(),

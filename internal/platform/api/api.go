@@ -42,6 +42,9 @@ type Options struct {
 	Traffic   apps.Traffic // nil means that requests are not counted
 	Series    apps.Series  // nil means that nothing is recorded
 	Blobs     builds.Blobs
+	// DownloadLinks are the links to packages and droplets. Without a key they work until the server ends, and only
+	// on this one.
+	DownloadLinks builds.Links
 	// Repositories keeps what was pushed with git, and Logs has what is shown then; nil means that
 	// git cannot push.
 	Repositories gitpush.Repositories
@@ -100,6 +103,9 @@ func New(o Options) *API {
 	if o.MaxUpload <= 0 {
 		o.MaxUpload = builds.DefaultUpload
 	}
+	if len(o.DownloadLinks.Key) == 0 {
+		o.DownloadLinks.Key = builds.NewLinkKey()
+	}
 	return &API{o}
 }
 
@@ -119,7 +125,8 @@ func (a *API) Routes(m *web.Mux) {
 	}
 	running.Routes(g)
 	(&builds.API{
-		Server: server, Blobs: o.Blobs, InspectDroplet: o.InspectDroplet, Scratch: o.Scratch, MaxUpload: o.MaxUpload,
+		Server: server, Blobs: o.Blobs, Links: o.DownloadLinks, InspectDroplet: o.InspectDroplet, Scratch: o.Scratch,
+		MaxUpload: o.MaxUpload,
 	}).Routes(g)
 	(&serviceapi.API{Server: server}).Routes(g)
 	made := &source.API{Server: server, Apps: running, Blobs: o.Blobs, Scratch: o.Scratch, MaxUpload: o.MaxUpload,

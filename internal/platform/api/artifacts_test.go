@@ -89,7 +89,7 @@ func TestPackageScenarios(t *testing.T) {
 	w.play([]step{
 		{as: "dev", do: "GET /v3/packages/$broken", want: 200, has: []string{`"state":"FAILED"`,
 			`"error":"The archive is not valid"`}},
-		{as: "dev", do: "GET /v3/packages/$pkg/download", want: 200, has: []string{"zip"}},
+		{as: "dev", do: "GET /v3/packages/$pkg/download", want: 302},
 		{as: "auditor", do: "GET /v3/packages/$pkg/download", want: 403, not: []string{"zip"}},
 		{as: "auditor", do: "GET /v3/packages/$pkg", want: 200},
 		{as: "dev", do: "GET /v3/packages?states=READY&types=bits&app_guids=$app&order_by=-created_at", want: 200,
@@ -199,7 +199,7 @@ func TestBuildAndDropletScenarios(t *testing.T) {
 	w.file("dev", "/v3/droplets/$droplet/upload", "d.tgz", "tar", nil,
 		step{want: 422, has: []string{"Droplet may be uploaded only once."}})
 	w.play([]step{
-		{as: "dev", do: "GET /v3/droplets/$droplet/download", want: 200, has: []string{"tar"}},
+		{as: "dev", do: "GET /v3/droplets/$droplet/download", want: 302},
 		{as: "auditor", do: "GET /v3/droplets/$droplet/download", want: 403, not: []string{"tar"}},
 		{as: "dev", do: "GET /v3/droplets/$staged", want: 200, has: []string{"./secret-command"}},
 		{as: "auditor", do: "GET /v3/droplets/$staged", want: 200, has: []string{"[PRIVATE DATA HIDDEN]"},

@@ -56,11 +56,11 @@ func TestAuditEventsOfWrites(t *testing.T) {
 	m.file("", "/v3/buildpacks/$buildpack/upload", "b.zip", "zip", nil, step{want: 202})
 	m.one(step{do: "DELETE /v3/buildpacks/$buildpack", want: 202})
 	m.file("dev", "/v3/droplets/$droplet/upload", "d.tgz", "droplet", nil, step{want: 202})
-	m.one(step{as: "dev", do: "GET /v3/droplets/$droplet/download", want: 200})
+	m.one(step{as: "dev", do: "GET /v3/droplets/$droplet/download", want: 302})
 	m.one(step{as: "dev", do: "POST /v3/packages",
 		body: `{"type":"bits","relationships":{"app":{"data":{"guid":"$app"}}}}`, want: 201, save: "package"})
 	m.file("dev", "/v3/packages/$package/upload", "p.zip", "zip", nil, step{want: 200})
-	m.one(step{as: "dev", do: "GET /v3/packages/$package/download", want: 200})
+	m.one(step{as: "dev", do: "GET /v3/packages/$package/download", want: 302})
 	m.vars["old"] = m.droplet(m.vars["app"], &platform.Droplet{})
 	m.one(step{as: "dev", do: "DELETE /v3/droplets/$old", want: 202})
 

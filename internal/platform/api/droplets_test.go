@@ -38,7 +38,9 @@ func TestUploadedDroplet(t *testing.T) {
 	create("", "good")
 	w.file("dev", "/v3/droplets/$good/upload", "d.tgz", "good", nil,
 		step{want: 202, has: []string{`"state":"STAGED"`, `"web":"run web"`, `"worker":"run worker"`, `"name":"ruby"`}})
-	w.one(step{as: "dev", do: "GET /v3/droplets/$good/download", want: 200, has: []string{"good"}})
+	if got := w.downloaded("dev", "/v3/droplets/$good/download"); got != "good" {
+		t.Errorf("downloaded %q, want the droplet", got)
+	}
 	create(`,"process_types":{"web":"mine","other":"x"}`, "named")
 	w.file("dev", "/v3/droplets/$named/upload", "d.tgz", "good", nil,
 		step{want: 202, has: []string{`"web":"mine"`, `"worker":"run worker"`, `"other":"x"`}})

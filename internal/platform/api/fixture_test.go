@@ -261,12 +261,18 @@ type seeker struct{ *bytes.Reader }
 
 func (seeker) Close() error { return nil }
 
+func (b *blobs) LocatePackage(_ context.Context, guid string) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.elsewhere == "" {
+		return "", nil
+	}
+	return b.elsewhere + guid, nil
+}
+
 func (b *blobs) OpenPackage(_ context.Context, guid string) (builds.Download, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.elsewhere != "" {
-		return builds.Download{URL: b.elsewhere + guid}, nil
-	}
 	return builds.Download{File: seeker{bytes.NewReader(b.packages[guid])}}, nil
 }
 func (b *blobs) CopyPackage(context.Context, string, string) error { return nil }
@@ -276,6 +282,9 @@ func (b *blobs) PutDroplet(_ context.Context, guid string, r io.Reader) (string,
 	defer b.mu.Unlock()
 	b.packages[guid] = content
 	return "sha", int64(len(content)), err
+}
+func (b *blobs) LocateDroplet(ctx context.Context, guid string) (string, error) {
+	return b.LocatePackage(ctx, guid)
 }
 func (b *blobs) OpenDroplet(ctx context.Context, guid string) (builds.Download, error) {
 	return b.OpenPackage(ctx, guid)

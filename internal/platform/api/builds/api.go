@@ -13,6 +13,7 @@ import (
 type API struct {
 	*rest.Server
 	Blobs Blobs
+	Links Links
 	// InspectDroplet reads the metadata of an uploaded droplet; nil means that it is not
 	// read. A *fault.Error means that the droplet could not run.
 	InspectDroplet func(ctx context.Context, r io.Reader) (*platform.Droplet, error)
@@ -29,4 +30,5 @@ func (a *API) Routes(g *web.Group) {
 	a.dropletRoutes(g)
 	a.stackRoutes(g)
 	a.buildpackRoutes(g)
+	a.linkRoutes(g)
 }

@@ -12,6 +12,10 @@ type Blobs interface {
 	// are already stored in a pool. Content is never matched across pools.
 	PutPackage(ctx context.Context, guid, pool string, zip io.ReaderAt, size int64,
 		matched []Resource) (sha256 string, err error)
+	// LocatePackage returns the URL with which clients can download a package from the store itself, for some
+	// minutes; it is empty if they have to download it from this server, with OpenPackage. A package that is not
+	// stored is an error of both.
+	LocatePackage(ctx context.Context, guid string) (url string, err error)
 	OpenPackage(ctx context.Context, guid string) (Download, error)
 	CopyPackage(ctx context.Context, from, to string) error
 	// PatchPackage stores a package with the files of another one and a change. PatchDroplet
@@ -21,6 +25,7 @@ type Blobs interface {
 	// DiscardPatched deletes what these two have stored for a change that failed.
 	DiscardPatched(ctx context.Context, packageGUID, dropletGUID string) error
 	PutDroplet(ctx context.Context, guid string, r io.Reader) (sha256 string, size int64, err error)
+	LocateDroplet(ctx context.Context, guid string) (url string, err error)
 	OpenDroplet(ctx context.Context, guid string) (Download, error)
 	CopyDroplet(ctx context.Context, from, to string) error
 	PutBuildpack(ctx context.Context, guid string, zip io.ReaderAt, size int64) (sha256 string, err error)
@@ -34,8 +39,6 @@ type Blobs interface {
 
 // Download is a package or droplet for a client.
 type Download struct {
-	// URL is where the client finds it; if it is empty, File has the content.
-	URL  string
 	File io.ReadSeekCloser
 	// Disposition and ContentType are the values of the headers.
 	Disposition, ContentType string

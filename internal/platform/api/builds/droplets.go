@@ -247,7 +247,7 @@ func (a *API) deleteDroplet(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) downloadDroplet(w http.ResponseWriter, r *http.Request) error {
-	return download(a, w, r, dropletFor, a.Blobs.OpenDroplet,
+	return download(a, w, r, dropletBits, dropletFor, a.Blobs.LocateDroplet,
 		func(tx platform.Tx, by actions.Actor, app *platform.App, d *platform.Droplet) error {
 			if d.Container != nil {
 				return fault.Invalid("Cannot download droplets with 'docker' lifecycle.")

@@ -271,7 +271,7 @@ func (a *API) packageFailed(r *http.Request, pkg *platform.Package, cause error)
 }
 
 func (a *API) downloadPackage(w http.ResponseWriter, r *http.Request) error {
-	return download(a, w, r, packageFor, a.Blobs.OpenPackage,
+	return download(a, w, r, packageBits, packageFor, a.Blobs.LocatePackage,
 		func(tx platform.Tx, by actions.Actor, app *platform.App, pkg *platform.Package) error {
 			if pkg.Type != platform.PackageBits {
 				return fault.Invalid("Package type must be bits.")

@@ -165,38 +165,41 @@ func (a *API) uploadFault(err error) error {
 	return err
 }
 
-// serveBlob sends a file, with ranges for those who resume, or tells the client
-// where it is.
+// serveBlob sends a file, with ranges for those who resume.
 func serveBlob(w http.ResponseWriter, r *http.Request, d Download) error {
-	if d.URL != "" {
-		w.Header().Set("Cache-Control", "no-store") // the URL is a secret, and not valid for long
-		http.Redirect(w, r, d.URL, http.StatusFound)
-		return nil
-	}
 	defer d.File.Close()
+	w.Header().Set("Cache-Control", "no-store") // the file may have secrets, and its link is not valid for long
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Type", d.ContentType)
 	w.Header().Set("Content-Disposition", d.Disposition)
 	http.ServeContent(w, r, "", time.Time{}, d.File)
 	return nil
 }
 
-// download sends the file of the package or droplet that find returns, if allow records the download.
+// download redirects to the file of the package or droplet that find returns, if allow records the download: to the
+// bucket, or to a link of this server.
 func download[T any, P interface {
 	*T
 	Base() *platform.Resource
-}](a *API, w http.ResponseWriter, r *http.Request, find func(*rest.Request) (*T, *platform.App, error),
-	open func(ctx context.Context, guid string) (Download, error),
+}](a *API, w http.ResponseWriter, r *http.Request, kind string,
+	find func(*rest.Request) (*T, *platform.App, error), locate func(ctx context.Context, guid string) (string, error),
 	allow func(platform.Tx, actions.Actor, *platform.App, *T) error,
 ) error {
 	item, err := rest.Update(a.Server, r, rest.Acted(find, allow))
 	if err != nil {
 		return err
 	}
-	found, err := open(r.Context(), P(item).Base().GUID)
+	guid := P(item).Base().GUID
+	at, err := locate(r.Context(), guid)
 	if err != nil {
 		return err
 	}
-	return serveBlob(w, r, found)
+	if at == "" {
+		at = a.Links.To(r, kind, guid)
+	}
+	w.Header().Set("Cache-Control", "no-store") // the URL is a secret, and not valid for long
+	http.Redirect(w, r, at, http.StatusFound)
+	return nil
 }
 
 // uploaded responds with a resource whose file was uploaded, and with the location

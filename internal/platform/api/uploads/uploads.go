@@ -76,30 +76,59 @@ func (b Blobs) temp() (*os.File, error) {
 	return file, os.Remove(file.Name())
 }
 
+// LocatePackage implements builds.Blobs.
+func (b Blobs) LocatePackage(ctx context.Context, guid string) (string, error) {
+	return b.locate(ctx, packageFile(guid))
+}
+
 // OpenPackage implements builds.Blobs.
 func (b Blobs) OpenPackage(ctx context.Context, guid string) (builds.Download, error) {
-	return b.open(ctx, blob.Packages, guid, "package_"+guid+".zip", "application/zip")
+	return b.open(ctx, packageFile(guid))
+}
+
+// LocateDroplet implements builds.Blobs.
+func (b Blobs) LocateDroplet(ctx context.Context, guid string) (string, error) {
+	return b.locate(ctx, dropletFile(guid))
 }
 
 // OpenDroplet implements builds.Blobs.
 func (b Blobs) OpenDroplet(ctx context.Context, guid string) (builds.Download, error) {
-	return b.open(ctx, blob.Droplets, guid, "droplet_"+guid+".tgz", "application/gzip")
+	return b.open(ctx, dropletFile(guid))
 }
 
-func (b Blobs) open(ctx context.Context, kind blob.Kind, guid, name, contentType string) (builds.Download, error) {
-	d := builds.Download{Disposition: mime.FormatMediaType("attachment", map[string]string{"filename": name}),
-		ContentType: contentType}
+// file is a blob with the headers of its download.
+type file struct {
+	kind                     blob.Kind
+	guid                     string
+	disposition, contentType string
+}
+
+func packageFile(guid string) file {
+	return file{blob.Packages, guid, attachment("package_" + guid + ".zip"), "application/zip"}
+}
+
+func dropletFile(guid string) file {
+	return file{blob.Droplets, guid, attachment("droplet_" + guid + ".tgz"), "application/gzip"}
+}
+
+func attachment(name string) string {
+	return mime.FormatMediaType("attachment", map[string]string{"filename": name})
+}
+
+func (b Blobs) locate(ctx context.Context, f file) (string, error) {
 	if b.Sign != nil {
-		var err error
-		d.URL, err = b.Sign(ctx, kind, guid, d.Disposition, contentType)
-		return d, err
+		return b.Sign(ctx, f.kind, f.guid, f.disposition, f.contentType)
 	}
-	file, err := b.Store.Open(ctx, kind, guid)
+	_, err := b.Store.Stat(ctx, f.kind, f.guid)
+	return "", err
+}
+
+func (b Blobs) open(ctx context.Context, f file) (builds.Download, error) {
+	content, err := b.Store.Open(ctx, f.kind, f.guid)
 	if err != nil {
-		return d, err
+		return builds.Download{}, err
 	}
-	d.File = file
-	return d, nil
+	return builds.Download{File: content, Disposition: f.disposition, ContentType: f.contentType}, nil
 }
 
 // CopyPackage implements builds.Blobs.
