@@ -64,7 +64,8 @@ func firstClients(consoleRedirects []string) []*Client {
 		},
 		{
 			ID: ClientNotifications, GrantTypes: []string{GrantClientCredentials}, Scopes: []string{"uaa.none"},
-			Authorities: []string{"scim.read", "cloud_controller.admin_read_only"},
+			// clients.read is for what clients may do when a recurring send is due.
+			Authorities: []string{"scim.read", "cloud_controller.admin_read_only", "clients.read"},
 		},
 		{
 			ID: ClientConsole, GrantTypes: []string{GrantAuthorizationCode, GrantRefreshToken},

@@ -26,3 +26,16 @@ type Directory interface {
 	// users are missing, and users without a usable number have "".
 	Phones(ctx context.Context, userIDs []string) (map[string]string, error)
 }
+
+// Holder is who had the rights to what is done later: a client, or a user who used the client.
+type Holder struct {
+	UserID string `json:"user_id,omitempty"`
+}
+
+// Rights tells what clients may do now.
+type Rights interface {
+	// Held returns those of scopes that the client, or the user of it, could have in a token now. A nil holder is not
+	// known: it may have been either. NotFound: the client or the user no longer exists. If the authorization server does
+	// not tell this service, all scopes are held.
+	Held(ctx context.Context, clientID string, by *Holder, scopes []string) ([]string, error)
+}

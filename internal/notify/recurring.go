@@ -77,8 +77,10 @@ type RecurringMessage struct {
 	Audience *Audience     `json:"audience,omitempty"`
 	Members  []Member      `json:"members,omitempty"`
 	TTL      time.Duration `json:"ttl,omitempty"`
-	// MayCritical is what the token could that created it.
-	MayCritical bool `json:"may_critical,omitempty"`
+	// MayCritical is what the token could that created it, and Holder whose token that was; nil if it was created before
+	// that was stored.
+	MayCritical bool    `json:"may_critical,omitempty"`
+	Holder      *Holder `json:"holder,omitempty"`
 }
 
 // Occurrence is one time at which a Recurring is due. Accept stores the send of an occurrence and moves the recurring

@@ -192,7 +192,8 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 	n.directory = audience.New(audience.Options{UAA: o.UAA, PlatformURL: o.PlatformURL,
 		HTTP: uaaclient.NewHTTPClient(o.TLS), Log: o.Log})
 	n.service = actions.New(actions.Options{
-		Store: n.store, Directory: n.directory, IDs: ids, Limits: actions.Limits{Queue: o.QueueLimit}, Log: o.Log,
+		Store: n.store, Directory: n.directory, Rights: n.directory, IDs: ids, Limits: actions.Limits{Queue: o.QueueLimit},
+		Log:  o.Log,
 		Kick: func() { n.delivery.Kick() }, Servers: o.Servers,
 	})
 	n.webhooks = outbound.Options{Guard: o.guard(), Routes: o.Routes, TLS: o.TLS}

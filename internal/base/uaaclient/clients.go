@@ -20,14 +20,23 @@ type OAuthClient struct {
 
 const clientsPath = "/oauth/clients"
 
-// ClientExists reports whether a client with this id exists.
-func (c *Client) ClientExists(ctx context.Context, id string) (bool, error) {
+// FindClient returns the client with this id, or nil if there is none. It requires the scope clients.read.
+func (c *Client) FindClient(ctx context.Context, id string) (*OAuthClient, error) {
 	var found OAuthClient
 	err := c.send(ctx, http.MethodGet, clientsPath+"/"+url.PathEscape(id), nil, &found)
 	if StatusOf(err) == http.StatusNotFound {
-		return false, nil
+		return nil, nil
 	}
-	return err == nil, err
+	if err != nil {
+		return nil, err
+	}
+	return &found, nil
+}
+
+// ClientExists reports whether a client with this id exists.
+func (c *Client) ClientExists(ctx context.Context, id string) (bool, error) {
+	found, err := c.FindClient(ctx, id)
+	return found != nil, err
 }
 
 // CreateClient creates a client. The caller cannot grant scopes it does not hold.

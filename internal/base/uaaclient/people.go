@@ -92,6 +92,29 @@ func (c *Client) PhonesByID(ctx context.Context, ids []string) (map[string][]str
 	return found, nil
 }
 
+// GroupsOf returns the names of the groups that a user is in, directly or through others; nil if there is no such user,
+// or the user is not active.
+func (c *Client) GroupsOf(ctx context.Context, id string) ([]string, error) {
+	query := url.Values{"filter": {anyOf("id", []string{id})}, "attributes": {"id,active,groups"}}
+	var names []string
+	err := pages(ctx, c, query, 1, func(b struct {
+		ID     string
+		Active *bool
+		Groups []struct {
+			Display string `json:"display"`
+		} `json:"groups"`
+	}) {
+		if b.ID != id || b.Active != nil && !*b.Active {
+			return
+		}
+		names = make([]string, 0, len(b.Groups))
+		for _, g := range b.Groups {
+			names = append(names, g.Display)
+		}
+	})
+	return names, err
+}
+
 // PeopleAfter returns about count users that follow id in the order of ids (""
 // is before the first), and whether there are more. It does not miss users when
 // others are added or deleted meanwhile, and is as fast at the end of a long

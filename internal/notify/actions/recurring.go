@@ -3,7 +3,9 @@ package actions
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"ingot/internal/base/fault"
@@ -15,7 +17,7 @@ func OccurrenceRequest(r *notify.Recurring, now time.Time) Request {
 	m := r.Message
 	out := Request{
 		Client: r.ClientID, MayCritical: m.MayCritical, KindID: m.KindID, Template: m.Template, Content: m.Content,
-		Data: m.Data, Locale: m.Locale, WithData: true, Async: true,
+		Data: m.Data, Locale: m.Locale, WithData: true, Async: true, Holder: m.Holder,
 	}
 	if m.TTL > 0 {
 		out.ExpiresAt = now.Add(m.TTL)
@@ -35,6 +37,50 @@ func OccurrenceRequest(r *notify.Recurring, now time.Time) Request {
 	return out
 }
 
+// The scopes that a recurring send needs each time.
+const (
+	scopeWrite    = "notifications.write"
+	scopeCritical = "critical_notifications.write"
+)
+
+// stillMay decides what an occurrence may do now: there is no token that would say it.
+func (s *Service) stillMay(ctx context.Context, r *Request) error {
+	if s.o.Rights != nil {
+		held, err := s.o.Rights.Held(ctx, r.Client, r.Holder, []string{scopeWrite, scopeCritical})
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(held, scopeWrite) {
+			return fault.New(fault.Forbidden, "%s no longer has the scope %s, so nothing was sent: grant it again, or delete "+
+				"this recurring send", holderName(r), scopeWrite)
+		}
+		r.MayCritical = r.MayCritical && slices.Contains(held, scopeCritical)
+	}
+	return s.CheckTemplate(ctx, r.Template)
+}
+
+func holderName(r *Request) string {
+	if r.Holder != nil && r.Holder.UserID != "" {
+		return fmt.Sprintf("The user %q, who set it with the client %q,", r.Holder.UserID, r.Client)
+	}
+	return fmt.Sprintf("The client %q", r.Client)
+}
+
+// CheckTemplate finds out that the template of a request is missing, before it would be replaced by another.
+func (s *Service) CheckTemplate(ctx context.Context, id string) error {
+	if id == "" {
+		return nil
+	}
+	t, err := s.o.Store.Template(ctx, id)
+	if err == nil && t.Owner != "" {
+		err = notify.ErrNotFound // it is a template of campaigns
+	}
+	if errors.Is(err, notify.ErrNotFound) {
+		return fault.Wrap(err, fault.NotFound, "Template with ID %q could not be found", id)
+	}
+	return err
+}
+
 // CheckRecurring returns the error that an occurrence would have if it were due now.
 func (s *Service) CheckRecurring(ctx context.Context, r *notify.Recurring) error {
 	now := time.Now()
@@ -51,6 +97,9 @@ func (s *Service) CheckRecurring(ctx context.Context, r *notify.Recurring) error
 	}
 	request := OccurrenceRequest(r, now)
 	if err := s.check(request, now); err != nil {
+		return err
+	}
+	if err := s.CheckTemplate(ctx, request.Template); err != nil {
 		return err
 	}
 	if err := s.describe(ctx, request, &notify.Send{ClientID: r.ClientID}); err != nil {

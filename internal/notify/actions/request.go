@@ -43,8 +43,9 @@ type Request struct {
 	ExpiresAt time.Time
 	// Attachments are stored files.
 	Attachments []notify.Attachment
-	// Occurrence is set for those of recurring sends.
+	// Occurrence is set for those of recurring sends, whose rights are Holder's.
 	Occurrence *notify.Occurrence
+	Holder     *notify.Holder
 	// Async requests a response (202) before a large audience is read.
 	Async bool
 }

@@ -18,9 +18,11 @@ import (
 type Options struct {
 	Store     notify.Store
 	Directory notify.Directory
-	IDs       *notify.IDs
-	Limits    Limits
-	Log       *slog.Logger
+	// Rights decides about occurrences of recurring sends, for which there is no token; nil allows all.
+	Rights notify.Rights
+	IDs    *notify.IDs
+	Limits Limits
+	Log    *slog.Logger
 	// Kick tells the delivery that there is work to do.
 	Kick func()
 	// Servers returns how many servers share the limits of clients; nil means one.
@@ -83,6 +85,11 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 	}
 	if err := s.check(r, now); err != nil {
 		return Receipt{}, err
+	}
+	if r.Occurrence != nil {
+		if err := s.stillMay(ctx, &r); err != nil {
+			return Receipt{}, err
+		}
 	}
 	if r.IdempotencyKey != "" && r.Members == nil {
 		// A repeated request gets the same response, even if the kind or the
@@ -216,8 +223,8 @@ func (s *Service) check(r Request, now time.Time) error {
 func (s *Service) describe(ctx context.Context, r Request, n *notify.Send) error {
 	if c := r.Campaign; c != nil {
 		if c.Critical && !r.MayCritical {
-			e := fault.New(fault.Forbidden, "Scope critical_notifications.write is required")
-			e.Need = []string{"critical_notifications.write"}
+			e := fault.New(fault.Forbidden, "Scope %s is required", scopeCritical)
+			e.Need = []string{scopeCritical}
 			return e
 		}
 		n.SenderID, n.CampaignTypeID, n.Critical = c.SenderID, c.ID, c.Critical
@@ -241,6 +248,11 @@ func (s *Service) describe(ctx context.Context, r Request, n *notify.Send) error
 		return fault.New(fault.Unprocessable,
 			"The kind %q is not registered for the client %q, so nothing was sent: register it with PUT /notifications first",
 			r.KindID, r.Client)
+	}
+	if kind.Critical && !r.MayCritical && r.Occurrence != nil {
+		return fault.New(fault.Unprocessable, "The kind %q is critical, and the client %q does not have the scope %s, or "+
+			"did not have it when this was set, so nothing was sent: grant it and set the recurring send again", r.KindID, r.Client,
+			scopeCritical)
 	}
 	if kind.Critical && !r.MayCritical {
 		return fault.New(fault.Unprocessable, "Insufficient privileges to send notification %s", r.KindID)

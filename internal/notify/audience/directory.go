@@ -68,6 +68,8 @@ type Directory struct {
 	emails   *otter.Cache[string, *entry]
 	phones   *otter.Cache[string, *entry]
 	locales  *otter.Cache[string, *entry]
+	rights   *otter.Cache[string, *grant]
+	unknown  sync.Once // logs that rights are not known
 	scopes   struct {
 		sync.Mutex
 		members map[string]scopeMembers
@@ -108,7 +110,8 @@ func New(o Options) *Directory {
 			MaximumSize: cacheSize, ExpiryCalculator: otter.ExpiryWriting[string, *entry](knownFor),
 		})
 	}
-	d := &Directory{o: o, defaults: map[string]bool{}, emails: cache(), phones: cache(), locales: cache()}
+	d := &Directory{o: o, defaults: map[string]bool{}, emails: cache(), phones: cache(), locales: cache(),
+		rights: newRights()}
 	for _, s := range o.DefaultScopes {
 		d.defaults[s] = true
 	}

@@ -117,7 +117,7 @@ func (f *handlers) createSend(w http.ResponseWriter, r *http.Request) error {
 		request.MembersHash = fingerprint
 		request.Audiences = []notify.Audience{{Type: notify.ToList}}
 	}
-	if err := f.checkTemplate(r, body); err != nil {
+	if err := f.Service.CheckTemplate(r.Context(), body.TemplateID); err != nil {
 		return err
 	}
 	if request.Attachments, err = f.attachments(r, body.Attachments); err != nil {
@@ -287,16 +287,4 @@ func timeOf(name, at, durationName, duration string, from time.Time) (time.Time,
 		return from.Add(d), nil
 	}
 	return time.Time{}, nil
-}
-
-// checkTemplate finds out that a template is missing before it would be replaced by another.
-func (f *handlers) checkTemplate(r *http.Request, b newSendBody) error {
-	if b.TemplateID == "" {
-		return nil
-	}
-	t, err := f.Store.Template(r.Context(), b.TemplateID)
-	if err == nil && t.Owner != "" {
-		err = notify.ErrNotFound // it is a template of campaigns
-	}
-	return missing(err, "Template", b.TemplateID)
 }

@@ -201,9 +201,6 @@ func (f *handlers) setRecurring(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := f.checkTemplate(r, newSendBody{TemplateID: body.Send.TemplateID}); err != nil {
-		return err
-	}
 	if err := f.Service.CheckRecurring(r.Context(), &made); err != nil {
 		return err
 	}
@@ -277,7 +274,8 @@ func (b *newRecurring) recurring(r *http.Request, ref notify.RecurringRef) (noti
 	out.Message = notify.RecurringMessage{KindID: s.KindID, Template: s.TemplateID, Data: present(s.Data),
 		Locale:      s.Locale,
 		Content:     notify.Content{Subject: s.Subject, Text: s.Text, HTML: s.HTML, ReplyTo: s.ReplyTo},
-		MayCritical: token.FromContext(r.Context()).HasAny(scopeCritical)}
+		MayCritical: token.FromContext(r.Context()).HasAny(scopeCritical),
+		Holder:      &notify.Holder{UserID: token.FromContext(r.Context()).UserID}}
 	if s.TTL != "" {
 		ttl, err := time.ParseDuration(s.TTL)
 		if out.Message.TTL = ttl; err != nil || ttl <= 0 || ttl > maxInterval {

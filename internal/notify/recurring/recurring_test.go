@@ -36,6 +36,9 @@ type world struct {
 	sent chan attempt
 	// refuse returns the error of the next attempt, instead of sending.
 	refuse chan error
+	// directory and rights are those of the service; nil means that clients may do everything.
+	directory *apitest.Directory
+	rights    notify.Rights
 }
 
 type attempt struct {
@@ -46,7 +49,8 @@ type attempt struct {
 
 func newWorld(t *testing.T, d *db.DB, begin string) *world {
 	t.Helper()
-	w := &world{t: t, clock: testkit.NewClock(at(t, begin)), sent: make(chan attempt, 100), refuse: make(chan error, 10)}
+	w := &world{t: t, clock: testkit.NewClock(at(t, begin)), sent: make(chan attempt, 100), refuse: make(chan error, 10),
+		directory: &apitest.Directory{Members: map[string][]string{}}}
 	var err error
 	w.store, err = notifydb.Open(t.Context(), d, notifydb.Options{Now: w.clock.Now})
 	testkit.Must(t, err)
@@ -65,7 +69,7 @@ func at(t *testing.T, text string) time.Time {
 // start starts a runner; the returned function stops it.
 func (w *world) start() (*recurring.Runner, func()) {
 	w.t.Helper()
-	service := actions.New(actions.Options{Store: w.store, Directory: &apitest.Directory{}})
+	service := actions.New(actions.Options{Store: w.store, Directory: w.directory, Rights: w.rights})
 	r := recurring.New(recurring.Options{Store: w.store, Now: w.clock.Now, Poll: time.Hour, Again: time.Minute,
 		Send: func(ctx context.Context, r actions.Request) (receipt actions.Receipt, err error) {
 			select {
