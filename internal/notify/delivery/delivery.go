@@ -262,6 +262,7 @@ func (d *Delivery) run(ctx context.Context) {
 	parts.Loop(ctx, "webhook calls", func() { d.calls.run(ctx, d.owner) })
 	parts.Loop(ctx, "delivery leases", func() { d.renew(ctx) })
 	parts.Loop(ctx, "delivery upkeep", func() { d.upkeep(ctx) })
+	parts.Loop(ctx, "erasures", func() { d.eraseOften(ctx) })
 
 	lasting := context.WithoutCancel(ctx)
 	commits, endCommits := context.WithCancel(lasting)
@@ -313,7 +314,6 @@ func (d *Delivery) upkeep(ctx context.Context) {
 			purged = time.Now()
 			d.Purge(ctx)
 		}
-		d.erase(ctx)
 		d.contents.files.tidy()
 		if !wait(ctx, measure) {
 			return

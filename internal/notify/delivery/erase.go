@@ -2,6 +2,16 @@ package delivery
 
 import "context"
 
+// eraseOften is not part of the upkeep: erasures may take long, and purging must not wait for them.
+func (d *Delivery) eraseOften(ctx context.Context) {
+	for {
+		d.erase(ctx)
+		if !wait(ctx, measure) {
+			return
+		}
+	}
+}
+
 // erase continues erasures of persons' data that are not finished: messages were being delivered, or the server that
 // had begun was killed. Other servers may do the same at the same time.
 func (d *Delivery) erase(ctx context.Context) {

@@ -43,9 +43,10 @@
 // It must not import a driver, another store, or an HTTP API. Only system and
 // tests import it.
 //
-// Imports: base/background, base/clock, base/db, base/fault, notify,
-// notify/notifydb/browsers, notify/notifydb/catalog, notify/notifydb/figures,
-// notify/notifydb/files, notify/notifydb/inboxes, notify/notifydb/occurrences,
-// notify/notifydb/preferences, notify/notifydb/query, notify/notifydb/repeats,
-// notify/notifydb/throttles, notify/notifydb/usage, notify/notifydb/webhooks.
+// Imports: base/background, base/clock, base/db, base/fault, base/keyed,
+// notify, notify/notifydb/browsers, notify/notifydb/catalog,
+// notify/notifydb/figures, notify/notifydb/files, notify/notifydb/inboxes,
+// notify/notifydb/occurrences, notify/notifydb/preferences,
+// notify/notifydb/query, notify/notifydb/repeats, notify/notifydb/throttles,
+// notify/notifydb/usage, notify/notifydb/webhooks.
 package notifydb

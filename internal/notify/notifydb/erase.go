@@ -3,6 +3,7 @@ package notifydb
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,7 +95,7 @@ func (s *Store) Erase(ctx context.Context, e notify.Erasure) (notify.Erasure, er
 	if err != nil {
 		return notify.Erasure{}, err
 	}
-	emptied, err := s.carryOut(ctx, e.ID)
+	emptied, err := s.carryOut(ctx, ctx, e.ID)
 	if err != nil && ctx.Err() == nil {
 		// The request is stored, so it is not refused.
 		s.log.WarnContext(ctx, "erase the data of a person failed, trying again", "erasure", e.ID, "error", err)
@@ -127,7 +128,9 @@ func (s *Store) erasure(ctx context.Context, id string) (erasure, error) {
 	})
 }
 
-const openErasures = "SELECT id FROM notify_erasures WHERE finished = 0 LIMIT ?"
+// openErasures are those that are not finished, of clients in turn, the oldest of each first.
+const openErasures = "SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY client_id ORDER BY created, id) AS " +
+	"place FROM notify_erasures WHERE finished = 0) AS o ORDER BY place, id LIMIT ?"
 
 // ContinueErasures implements notify.Store.
 func (s *Store) ContinueErasures(ctx context.Context) (int, error) {
@@ -140,26 +143,50 @@ func (s *Store) ContinueErasures(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, id := range ids {
-		if _, err := s.carryOut(ctx, id); err != nil {
-			return len(ids), fmt.Errorf("erase the data of a person: %w", err)
-		}
-	}
 	if len(ids) == 0 {
 		return 0, nil
+	}
+	// A client whose turn is taken has a request that is doing the same: the others do not wait for it.
+	patience, end := context.WithCancel(ctx)
+	end()
+	var failed []error
+	for _, id := range ids {
+		// One that fails does not keep the others from being carried out.
+		if _, err := s.carryOut(ctx, patience, id); err != nil && !errors.Is(err, errBusy) {
+			failed = append(failed, fmt.Errorf("erase the data of a person: %w", err))
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if len(failed) > 0 {
+		return len(ids), errors.Join(failed[:min(len(failed), 3)]...)
 	}
 	ids, err = find()
 	return len(ids), err
 }
 
-// carryOut does all steps of an erasure, and returns which inboxes it emptied.
-func (s *Store) carryOut(ctx context.Context, id string) (emptied []notify.Owner, err error) {
+// errBusy means that another erasure of the same client is carried out at this moment.
+var errBusy = errors.New("another erasure of the client is in progress")
+
+// carryOut does all steps of an erasure, and returns which inboxes it emptied. It waits for the client's turn until
+// patience ends: each client has one erasure at a time, so that many of one do not delay those of others.
+func (s *Store) carryOut(ctx, patience context.Context, id string) (emptied []notify.Owner, err error) {
+	e, err := s.erasure(ctx, id)
+	if err != nil || !e.Finished.IsZero() {
+		return nil, err
+	}
+	unlock, err := s.erasers.Lock(patience, e.ClientID)
+	if err != nil {
+		return nil, errBusy
+	}
+	defer unlock()
 	release, err := acquire(ctx, s.erasing)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	e, err := s.erasure(ctx, id)
+	e, err = s.erasure(ctx, id)
 	if err != nil || !e.Finished.IsZero() {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"ingot/internal/base/clock"
 	"ingot/internal/base/db"
+	"ingot/internal/base/keyed"
 	"ingot/internal/notify"
 	"ingot/internal/notify/notifydb/browsers"
 	"ingot/internal/notify/notifydb/catalog"
@@ -74,8 +75,9 @@ type Store struct {
 	claiming chan struct{}
 	turn     atomic.Uint32
 	purging  chan struct{}
-	// erasing allows one erasure of this process at a time.
+	// erasing allows one erasure of this process at a time, and erasers one of each client to wait for that.
 	erasing chan struct{}
+	erasers keyed.Mutex
 	figures figures.Keeper
 	digests digestTurn
 }
