@@ -161,6 +161,7 @@ type mailOptions struct {
 	DKIMKey          string        `long:"dkim-key" env:"INGOT_DKIM_KEY" value-name:"FILE" description:"Private key (PEM) for signing mail"`
 	DKIMSelector     string        `long:"dkim-selector" env:"INGOT_DKIM_SELECTOR" value-name:"NAME" description:"DNS selector of the DKIM key"`
 	BounceListen     string        `long:"bounce-listen" env:"INGOT_BOUNCE_LISTEN" value-name:"HOST:PORT" description:"Address that accepts bounces and complaints by SMTP (default: none)"`
+	BounceAddress    string        `long:"bounce-address" env:"INGOT_BOUNCE_ADDRESS" value-name:"ADDRESS" description:"Address to which bounces are sent, with a tag of the message before the @ (default: that of --mail-from)"`
 	AllowNetworks    string        `long:"allow-networks" env:"INGOT_ALLOW_NETWORKS" value-name:"LIST" description:"Private networks in which webhooks, log drains, route services, space-scoped service brokers, git repositories and registries of images are allowed, such as 10.0.0.0/8,fd00::/8, or all (default: public addresses only)"`
 	TrustedCA        string        `long:"trusted-ca" env:"INGOT_TRUSTED_CA" value-name:"FILE" description:"PEM file of certificate authorities that outgoing TLS connections trust in addition to the system's; it is read at the start"`
 	MessagesKept     time.Duration `long:"messages-kept" env:"INGOT_MESSAGES_KEPT" value-name:"DURATION" description:"How long message statuses are kept"`
@@ -170,8 +171,8 @@ func (o mailOptions) mailing() system.MailConfig {
 	return system.MailConfig{
 		SMTPURL: o.SMTPURL, MailPlan: o.MailPlan, MailFrom: o.MailFrom, NotificationsURL: o.NotificationsURL,
 		DKIMKeyFile: o.DKIMKey, DKIMSelector: o.DKIMSelector,
-		BounceListen: o.BounceListen, MessagesKept: o.MessagesKept, AllowNetworks: o.AllowNetworks, TrustedCA: o.TrustedCA,
-		QueueLimit: system.DefaultQueueLimit,
+		BounceListen: o.BounceListen, BounceAddress: o.BounceAddress, MessagesKept: o.MessagesKept,
+		AllowNetworks: o.AllowNetworks, TrustedCA: o.TrustedCA, QueueLimit: system.DefaultQueueLimit,
 	}
 }
 

@@ -65,7 +65,7 @@ var subjects = []subject{
 	{"Kubernetes", []string{"kubernetes-*"}},
 	{"Users and limits", []string{"auth-url", "password-grant", "login-*", "api-rate-*", "broker-requests"}},
 	{"Mail and notifications", []string{"smtp-url", "mail-plan", "mail-from", "notifications-url", "dkim-*",
-		"bounce-listen", "messages-kept"}},
+		"bounce-*", "messages-kept"}},
 	{"Traces", []string{"otlp-*", "trace-*"}},
 }
 

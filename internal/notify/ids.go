@@ -3,6 +3,10 @@ package notify
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base32"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -51,12 +55,17 @@ func encode(b cipher.Block, number int64) string {
 	var block [aes.BlockSize]byte
 	binary.BigEndian.PutUint64(block[8:], uint64(number))
 	b.Encrypt(block[:], block[:])
+	return formatID(block[:])
+}
+
+// formatID formats a block like a UUID.
+func formatID(block []byte) string {
 	var out [36]byte
 	hex.Encode(out[:8], block[:4])
 	hex.Encode(out[9:13], block[4:6])
 	hex.Encode(out[14:18], block[6:8])
 	hex.Encode(out[19:23], block[8:10])
-	hex.Encode(out[24:], block[10:])
+	hex.Encode(out[24:], block[10:aes.BlockSize])
 	out[8], out[13], out[18], out[23] = '-', '-', '-', '-'
 	return string(out[:])
 }
@@ -76,4 +85,65 @@ func decode(b cipher.Block, id string) (int64, bool) {
 	}
 	// Upper case decodes too, but only one form is valid.
 	return number, encode(b, number) == id
+}
+
+// Tags mark the return paths of messages, so that a report about a message proves that its sender has seen the message:
+// its id is known to the client that sent it, its tag only to those who handled the mail. A tag is the id and a part of
+// an HMAC of it, in characters that keep their meaning when a server changes their case.
+type Tags struct{ key []byte }
+
+const (
+	// TagLength is the length of a tag.
+	TagLength = tagIDLength + tagProofLength
+	// MaxReturn limits what is before "+TAG" in a return path, whose local part may have 64 bytes.
+	MaxReturn = 64 - len("+") - TagLength
+
+	tagIDLength    = 26 // of 128 bits
+	tagProofLength = 16 // of 80 bits
+	tagProofBytes  = 10
+)
+
+var tagText = base32.StdEncoding.WithPadding(base32.NoPadding)
+
+// NewTags returns Tags for the key that Store.IDKey returns.
+func NewTags(key []byte) (*Tags, error) {
+	if len(key) != 32 {
+		return nil, fmt.Errorf("the key of return paths has %d bytes, want 32", len(key))
+	}
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte("notify return path"))
+	return &Tags{h.Sum(nil)}, nil
+}
+
+// Tag returns the tag of a message's id; empty if it is not one of IDs.
+func (t *Tags) Tag(id string) string {
+	raw, err := hex.DecodeString(strings.ReplaceAll(id, "-", ""))
+	if err != nil || len(raw) != 16 || formatID(raw) != id {
+		return ""
+	}
+	return strings.ToLower(tagText.EncodeToString(raw) + tagText.EncodeToString(t.proof(raw)))
+}
+
+// ID is the inverse of Tag; false means that the tag is not valid.
+func (t *Tags) ID(tag string) (string, bool) {
+	if len(tag) != TagLength {
+		return "", false
+	}
+	tag = strings.ToUpper(tag)
+	raw, err := tagText.DecodeString(tag[:tagIDLength])
+	if err != nil || len(raw) != 16 {
+		return "", false
+	}
+	// Compared as text: several texts may mean the same bits.
+	want := tagText.EncodeToString(raw) + tagText.EncodeToString(t.proof(raw))
+	if subtle.ConstantTimeCompare([]byte(tag), []byte(want)) != 1 {
+		return "", false
+	}
+	return formatID(raw), true
+}
+
+func (t *Tags) proof(raw []byte) []byte {
+	h := hmac.New(sha256.New, t.key)
+	h.Write(raw)
+	return h.Sum(nil)[:tagProofBytes]
 }

@@ -17,6 +17,7 @@ import (
 	"ingot/internal/auth"
 	"ingot/internal/base/safedial"
 	"ingot/internal/base/web"
+	"ingot/internal/notify"
 	"ingot/internal/notify/mail"
 	"ingot/internal/notify/mail/smtp"
 	"ingot/internal/platform"
@@ -197,6 +198,7 @@ func (c MailConfig) checks() []check {
 		{"notifications-url", checkURL(c.NotificationsURL, "http", "https")},
 		{"dkim-selector", checkDKIM(c)},
 		{"bounce-listen", checkOptionalAddress(c.BounceListen)},
+		{"bounce-address", checkBounces(c)},
 		{"messages-kept", notNegative(c.MessagesKept)},
 		{"allow-networks", checkNetworks(c.AllowNetworks)},
 		{"trusted-ca", checkRoots(c.TrustedCA)},
@@ -410,4 +412,20 @@ func (c Config) normal() (Config, error) {
 	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c, nil
+}
+
+// checkBounces checks the address of reports. With a listener, the address has to leave room for the tag of a message.
+func checkBounces(c MailConfig) error {
+	if err := checkMailbox(c.BounceAddress); err != nil || c.BounceListen == "" {
+		return err
+	}
+	parsed, err := mail.ParseAddress(cmp.Or(c.BounceAddress, c.MailFrom, "notifications@localhost"))
+	if err != nil {
+		return err
+	}
+	if at := strings.LastIndexByte(parsed, '@'); at > notify.MaxReturn {
+		return fmt.Errorf("%s has %d bytes before the @, at most %d leave room for the tag of a message", parsed, at,
+			notify.MaxReturn)
+	}
+	return nil
 }

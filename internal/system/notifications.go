@@ -74,6 +74,9 @@ type MailConfig struct {
 	// BounceListen is the address for reports of mail that could not be delivered;
 	// empty means none.
 	BounceListen string
+	// BounceAddress is the mail address that reports are sent to; empty means MailFrom's. With BounceListen, it is the
+	// return path of all mail, with a tag of the message before the @.
+	BounceAddress string
 	// MessagesKept is how long message statuses are kept.
 	MessagesKept time.Duration
 	// QueueLimit is the maximum number of queued messages.
@@ -101,6 +104,7 @@ type notifications struct {
 	directory    *audience.Directory
 	delivery     *delivery.Delivery
 	unsubscriber *actions.Unsubscriber
+	tags         *notify.Tags
 	tokens       *inbox.Tokens
 	pushKeys     *push.Keys
 	hub          *inbox.Hub
@@ -176,6 +180,9 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 	if n.unsubscriber, err = actions.NewUnsubscriber(key); err != nil {
 		return nil, err
 	}
+	if n.tags, err = notify.NewTags(key); err != nil {
+		return nil, err
+	}
 	if n.tokens, err = inbox.NewTokens(key, nil); err != nil {
 		return nil, err
 	}
@@ -228,7 +235,10 @@ func (n *notifications) moreChannels(o notificationsOptions) map[notify.ChannelI
 
 // openChannel returns the channel to the mail server, or the built-in mailbox.
 func (n *notifications) openChannel(o notificationsOptions) (notify.Channel, error) {
-	identity := mail.Identity{From: o.MailFrom, Domain: o.Domain}
+	identity := mail.Identity{From: o.MailFrom, Domain: o.Domain, Return: o.BounceAddress}
+	if o.BounceListen != "" {
+		identity.Tag = n.tags.Tag
+	}
 	plan, err := o.mailPlan()
 	if err != nil {
 		return nil, fmt.Errorf("--mail-plan: %w", err)
@@ -249,7 +259,7 @@ func (n *notifications) openChannel(o notificationsOptions) (notify.Channel, err
 	}
 	channel, err := mail.NewChannel(options)
 	if err != nil {
-		return nil, fmt.Errorf("--smtp-url, --mail-plan, --mail-from or --dkim-key: %w", err)
+		return nil, fmt.Errorf("--smtp-url, --mail-plan, --mail-from, --bounce-address or --dkim-key: %w", err)
 	}
 	n.checkDomain, n.mailState = channel.CheckDomain, channel.State
 	n.others = append(n.others, channel)
@@ -273,8 +283,7 @@ func (n *notifications) openBounces(o notificationsOptions) error {
 		return nil
 	}
 	listener, err := dsn.New(dsn.Options{
-		Addr: o.BounceListen, Return: o.MailFrom, Domain: o.Domain, Log: o.Log,
-		Registry: o.Registry,
+		Addr: o.BounceListen, Return: cmp.Or(o.BounceAddress, o.MailFrom), Open: n.tags.ID, Log: o.Log, Registry: o.Registry,
 		Bounce: func(ctx context.Context, b dsn.Bounce) (bool, error) {
 			return n.service.Bounced(ctx, actions.Bounce(b))
 		},
@@ -283,7 +292,7 @@ func (n *notifications) openBounces(o notificationsOptions) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("--bounce-listen: %w", err)
+		return fmt.Errorf("--bounce-listen or --bounce-address: %w", err)
 	}
 	n.others = append(n.others, listener)
 	return nil

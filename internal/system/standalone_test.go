@@ -4,14 +4,17 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"ingot/internal/auth"
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
 	"ingot/internal/base/web"
 	"ingot/internal/notify/httpext"
+	"ingot/internal/notify/mail/mailtest"
 )
 
 func standaloneConfig(t *testing.T, authURL string) StandaloneConfig {
@@ -49,7 +52,11 @@ func TestStandaloneConfig(t *testing.T) {
 		"--data-dir":           func(c *StandaloneConfig) { c.DataDir = "" },
 		"--listen":             func(c *StandaloneConfig) { c.Listen = "x" },
 		"--smtp-url":           func(c *StandaloneConfig) { c.SMTPURL = "http://x" },
-		"--database-url":       func(c *StandaloneConfig) { c.DatabaseURL = "mysql://x" },
+		"--bounce-listen":      func(c *StandaloneConfig) { c.BounceListen = "x" },
+		"--bounce-address": func(c *StandaloneConfig) {
+			c.BounceListen, c.MailFrom = ":25", "a.long.notification.sender@example.com"
+		},
+		"--database-url": func(c *StandaloneConfig) { c.DatabaseURL = "mysql://x" },
 	} {
 		c := standaloneConfig(t, "http://127.0.0.1:1")
 		change(&c)
@@ -62,7 +69,9 @@ func TestStandaloneConfig(t *testing.T) {
 // TestStandalone uses a whole server as authorization server and platform.
 func TestStandalone(t *testing.T) {
 	t.Parallel()
-	up := startSystem(t, testConfig(t))
+	sink, config := mailtest.New(t, mailtest.Options{Keep: 1}), testConfig(t)
+	config.SMTPURL, config.BounceListen, config.MailFrom = sink.URL("", ""), "127.0.0.1:0", "Ingot <mail@example.com>"
+	up := startSystem(t, config)
 	c := standaloneConfig(t, up.Endpoints().Auth+"/")
 	c.PlatformURL = up.Endpoints().API
 	secret, err := os.ReadFile(filepath.Join(up.SecretsDir(), auth.ClientNotifications))
@@ -97,6 +106,24 @@ func TestStandalone(t *testing.T) {
 		for _, route := range mux.Routes() {
 			checkRoute(t, mux, route, without)
 		}
+	}
+	// Mail has a return path that cannot be guessed.
+	a = call(t, http.MethodPost, up.Endpoints().API+"/oauth/clients", adminToken(t, up), map[string]any{
+		"client_id": "sender", "client_secret": "a long enough secret", "authorized_grant_types": "client_credentials",
+		"authorities": []string{"emails.write"},
+	})
+	if a.status != http.StatusCreated {
+		t.Fatalf("create the client: %d %s", a.status, a.body)
+	}
+	if a := call(t, http.MethodPost, up.Endpoints().Notifications+"/emails", clientToken(t, up, "sender",
+		"a long enough secret"), map[string]any{"to": "ann@example.com", "subject": "s", "text": "t"}); a.status != 200 {
+		t.Errorf("send: %d %s", a.status, a.body)
+	}
+	if !sink.Wait(1, time.Minute) {
+		t.Fatal("no mail came")
+	}
+	if from := sink.Messages()[0].From; !regexp.MustCompile(`^mail\+[a-z2-7]{42}@example\.com$`).MatchString(from) {
+		t.Errorf("the return path is %q", from)
 	}
 	if live.Origin != nil || live.Auth != nil || live.Apps != nil {
 		t.Error("it serves more than notifications")

@@ -513,7 +513,12 @@ func TestMailServerDisappears(t *testing.T) {
 // where a test needs that: who gives up too early delivers twice.
 func newMail(t testing.TB, url string, commands, content time.Duration) *mail.Channel {
 	t.Helper()
-	channel, err := mail.NewChannel(mail.Options{URL: url, Identity: mail.Identity{From: "a@example.com"},
+	return newMailFrom(t, mail.Identity{From: "a@example.com"}, url, commands, content)
+}
+
+func newMailFrom(t testing.TB, from mail.Identity, url string, commands, content time.Duration) *mail.Channel {
+	t.Helper()
+	channel, err := mail.NewChannel(mail.Options{URL: url, Identity: from,
 		Tune: func(c *smtp.Config) {
 			c.Timeout, c.ContentTimeout, c.Pause = commands, content, 20*time.Millisecond
 		}})

@@ -8,6 +8,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
+	"ingot/internal/notify"
 	"ingot/internal/notify/channeltest"
 	"ingot/internal/notify/mail"
 	"ingot/internal/notify/mail/mailtest"
@@ -109,4 +110,23 @@ func TestChannelService(t *testing.T) {
 		}
 		return c
 	})
+}
+
+// TestTagIsHidden: what a server says about the return path is shown to the client, without the tag.
+func TestTagIsHidden(t *testing.T) {
+	t.Parallel()
+	sink := mailtest.New(t, mailtest.Options{Fault: func(s mailtest.Step) mailtest.Action {
+		if s.Stage != mailtest.Mail {
+			return mailtest.Action{}
+		}
+		return mailtest.Action{Reply: "450 4.1.8 <" + s.From + ">: Sender address rejected"}
+	}})
+	c := channel(t, sink, "", "connections=1", func(o *mail.Options) {
+		o.Identity.Return, o.Identity.Tag = "b@in.example", func(id string) string { return "secret-" + id }
+	})
+	for i, r := range deliver(t.Context(), c, messages("m", 3)) {
+		if r.Verdict != notify.Temporary || r.Reason != "450 4.1.8 <b+…@in.example>: Sender address rejected" {
+			t.Errorf("message %d: %+v", i, r)
+		}
+	}
 }

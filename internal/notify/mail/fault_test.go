@@ -88,7 +88,7 @@ func TestRefusals(t *testing.T) {
 				}
 				sink := mailtest.New(t, mailtest.Options{Fault: fault, Without: without})
 				c := channel(t, sink, "", "connections=1", func(o *mail.Options) {
-					o.Identity.Return, o.Identity.VERP = "b@in.example", true
+					o.Identity.Return, o.Identity.Tag = "b@in.example", strings.ToLower
 				})
 				all := messages("m", 6)
 				for i, r := range deliver(t.Context(), c, all) {

@@ -1,6 +1,7 @@
 package mail_test
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -19,9 +20,18 @@ func TestPostfix(t *testing.T) {
 	sink := mailtest.New(t, mailtest.Options{
 		Keep: 1000, Fault: mailtest.Recipient("nobody@example.com", mailtest.Action{Reply: "550 5.1.1 no such user"}),
 	})
+	key := bytes.Repeat([]byte{1}, 32)
+	tags, err := notify.NewTags(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := notify.NewIDs(key)
+	if err != nil {
+		t.Fatal(err)
+	}
 	bounced := make(chan dsn.Bounce, 100)
 	reports, err := dsn.New(dsn.Options{
-		Addr: "127.0.0.1:0", Return: "bounces@in.ingot.example", Domain: "ingot.example",
+		Addr: "127.0.0.1:0", Return: "bounces@in.ingot.example", Open: tags.ID,
 		Bounce: func(_ context.Context, b dsn.Bounce) (bool, error) {
 			bounced <- b
 			return true, nil
@@ -40,7 +50,7 @@ func TestPostfix(t *testing.T) {
 	c, err := mail.NewChannel(mail.Options{
 		URL: "smtp://" + addr + "?connections=4",
 		Identity: mail.Identity{
-			From: "Ingot <no-reply@ingot.example>", Return: "bounces@in.ingot.example", VERP: true,
+			From: "Ingot <no-reply@ingot.example>", Return: "bounces@in.ingot.example", Tag: tags.Tag,
 		},
 	})
 	if err != nil {
@@ -52,6 +62,9 @@ func TestPostfix(t *testing.T) {
 	t.Cleanup(c.Stop)
 
 	all := messages("postfix", 100)
+	for i := range all {
+		all[i].ID = ids.Message(int64(i))
+	}
 	all[7].To = "nobody@example.com"
 	all[8].To = "jörg@example.com"
 	all[9].Body = &notify.Body{Subject: "Grüße 🎉", Text: ".\n..\nFrom here\n" + strings.Repeat("ü", 2000) + "\n.\n",
@@ -90,7 +103,7 @@ func TestPostfix(t *testing.T) {
 		if m.ID == all[10].ID && !strings.Contains(m.Data, "\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n") {
 			t.Errorf("it was changed:\n%s", m.Data)
 		}
-		if want := "bounces+" + m.ID + "@in.ingot.example"; m.From != want {
+		if want := "bounces+" + tags.Tag(m.ID) + "@in.ingot.example"; m.From != want {
 			t.Errorf("the sender is %q, want %q", m.From, want)
 		}
 	}

@@ -179,6 +179,7 @@ func (d *delivery) pool(ctx context.Context, pool pacing.Pool, list []int) {
 				s.list = group
 				r.client(pool).Deliver(ctx, &s, func(n int, result smtp.Result) {
 					i := group[n]
+					result.Reason = d.composer.WithoutTag(d.batch[i].ID, result.Reason)
 					if result.Unsent && d.orders != nil && len(d.orders[i]) > 0 && ctx.Err() == nil {
 						mu.Lock()
 						defer mu.Unlock()

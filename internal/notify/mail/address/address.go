@@ -17,6 +17,10 @@ const (
 	maxAddress = 254
 )
 
+// ReportHeader is the header with the tag of a message. Complaints contain it when they hide the return path, which has
+// the tag too.
+const ReportHeader = "X-Notification-Report"
+
 // Parse parses exactly one address. "Name <a@b>" returns a@b; lists, groups,
 // quoted local parts and domain literals are rejected, because mail servers and
 // people disagree about their meaning.

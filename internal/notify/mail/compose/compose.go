@@ -23,9 +23,10 @@ type Identity struct {
 	// Return is the envelope sender, to which bounces are sent; empty means
 	// From's address.
 	Return string
-	// VERP puts each message's id into its envelope sender,
-	// "bounces+ID@domain", so that every bounce identifies its message.
-	VERP bool
+	// Tag returns what marks a message, by its id, at most notify.TagLength bytes. It is put into the envelope sender,
+	// "bounces+TAG@domain", and into a header, so that reports about the message can be told from forged ones. nil means
+	// that all messages have the same envelope sender.
+	Tag func(id string) string
 }
 
 // Message is a composed message.
@@ -64,9 +65,9 @@ func Failure(err error) notify.Result {
 type Composer struct {
 	domain   string
 	from     []byte // the whole From header
-	envelope string // the envelope sender, or with VERP its part before the id
-	suffix   string // the part after the id
-	verp     bool
+	envelope string // the envelope sender, or with tags its part before the tag
+	suffix   string // the part after the tag
+	tag      func(id string) string
 	bodies   cache
 	link     atomic.Pointer[linkBase] // of the last unsubscribe link
 }
@@ -87,7 +88,7 @@ func New(id Identity) (*Composer, error) {
 	if err != nil || eightBit {
 		return nil, fmt.Errorf("the sender of mail: %q has to be ASCII before the @, so that every server accepts it", addr)
 	}
-	c := &Composer{domain: id.Domain, verp: id.VERP, envelope: from}
+	c := &Composer{domain: id.Domain, tag: id.Tag, envelope: from}
 	if c.domain == "" {
 		c.domain = address.Domain(addr)
 	}
@@ -104,12 +105,12 @@ func New(id Identity) (*Composer, error) {
 			return nil, fmt.Errorf("the address for bounces: %q has to be ASCII before the @", parsed)
 		}
 	}
-	if id.VERP {
+	if id.Tag != nil {
 		at := strings.LastIndexByte(c.envelope, '@')
 		c.envelope, c.suffix = c.envelope[:at]+"+", c.envelope[at:]
-		if at > 64-1-36 {
-			return nil, fmt.Errorf("the address for bounces has %d bytes before the @, at most 27 leave room for a message's id",
-				at)
+		if at > notify.MaxReturn {
+			return nil, fmt.Errorf("the address for bounces has %d bytes before the @, at most %d leave room for the tag of a "+
+				"message", at, notify.MaxReturn)
 		}
 	}
 	c.from = appendAddress(nil, "From", name, from)
@@ -134,11 +135,15 @@ func (c *Composer) Message(o *notify.Outgoing, now time.Time) (*Message, error) 
 	}
 	body := c.bodies.get(o.Body)
 	m := &Message{From: c.envelope, To: to, Body: body.with(o.Unsubscribe), UTF8: utf8To}
-	if c.verp {
-		m.From = c.envelope + o.ID + c.suffix
-	}
-
 	h := make([]byte, 0, 1024+len(body.subject))
+	if c.tag != nil {
+		tag := c.tag(o.ID)
+		if !plainID(tag) || len(tag) > notify.TagLength {
+			return nil, fmt.Errorf("the message's id %q cannot be part of a return path", o.ID)
+		}
+		m.From = c.envelope + tag + c.suffix
+		h = appendText(h, address.ReportHeader, tag)
+	}
 	h = appendText(h, "X-CF-Client-ID", o.ClientID)
 	h = appendText(h, "X-CF-Notification-ID", o.ID)
 	h = appendTime(h, "X-CF-Notification-Timestamp: ", now, time.RFC3339Nano)
@@ -179,6 +184,17 @@ func (c *Composer) Message(o *notify.Outgoing, now time.Time) (*Message, error) 
 	}
 	m.Header = h
 	return m, nil
+}
+
+// WithoutTag hides the tag of a message in what a server said about it: senders read that, and must not know the tag.
+func (c *Composer) WithoutTag(id, text string) string {
+	if c.tag == nil || !strings.Contains(text, "+") {
+		return text
+	}
+	if tag := c.tag(id); tag != "" {
+		return strings.ReplaceAll(text, tag, "…")
+	}
+	return text
 }
 
 func recipient(to string) (string, bool, error) {

@@ -107,26 +107,37 @@ func TestMessageIDIsStable(t *testing.T) {
 	}
 }
 
-func TestVERP(t *testing.T) {
+func TestReturnPath(t *testing.T) {
 	t.Parallel()
-	c, err := New(Identity{From: "a@ingot.example", Return: "bounces@in.ingot.example", VERP: true,
-		Domain: "mail.ingot.example"})
+	c, err := New(Identity{From: "a@ingot.example", Return: "bounces@in.ingot.example",
+		Tag: func(id string) string { return "t-" + id }, Domain: "mail.ingot.example"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m, err := c.Message(outgoing(), now)
-	if err != nil || m.From != "bounces+0a1b-2c@in.ingot.example" {
-		t.Errorf("message is %v, %v, want from bounces+0a1b-2c@in.ingot.example", m, err)
+	if err != nil || m.From != "bounces+t-0a1b-2c@in.ingot.example" ||
+		!bytes.Contains(m.Header, []byte("X-Notification-Report: t-0a1b-2c\r\n")) {
+		t.Errorf("message is %v, %v, want from bounces+t-0a1b-2c@in.ingot.example", m, err)
 	}
 	if !bytes.Contains(m.Header, []byte("Message-ID: <0a1b-2c@mail.ingot.example>\r\n")) {
 		t.Errorf("header is %s, want the message id of mail.ingot.example", m.Header)
 	}
 	for _, bad := range []Identity{
 		{}, {From: "x"}, {From: "a@b.org\r\nBcc: x@y.org"}, {From: "jörg@b.org"}, {From: "a@b.org", Domain: "x>\r\n"},
-		{From: "a@b.org", Return: "nobody"}, {From: "a@b.org", Return: strings.Repeat("b", 28) + "@b.org", VERP: true},
+		{From: "a@b.org", Return: "nobody"}, {From: "a@b.org", Return: strings.Repeat("b", 22) + "@b.org",
+			Tag: strings.ToLower},
 	} {
 		if _, err := New(bad); err == nil {
 			t.Errorf("%+v is taken", bad)
+		}
+	}
+	for _, tag := range []string{"", "a@b", "a\r\nRCPT TO:<x@y.org>", strings.Repeat("t", 43)} {
+		c, err := New(Identity{From: "a@ingot.example", Tag: func(string) string { return tag }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err := c.Message(outgoing(), now); err == nil {
+			t.Errorf("the tag %q is taken: %s", tag, m.From)
 		}
 	}
 }

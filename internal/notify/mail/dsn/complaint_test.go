@@ -13,7 +13,7 @@ import (
 const feedback = `Feedback-Type: abuse
 User-Agent: ExampleLoop/1.0
 Version: 1
-Original-Mail-From: <bounces+abc-1@in.ingot.example>
+Original-Mail-From: <bounces+t-abc-1@in.ingot.example>
 Original-Rcpt-To: <redacted-7f3a@mx.example>
 Source-IP: 192.0.2.1
 `
@@ -44,6 +44,7 @@ Content-Disposition: inline
 From: no-reply@ingot.example
 To: redacted-7f3a@mx.example
 Message-ID: <` + id + `@ingot.example>
+X-Notification-Report: ` + tag + `
 Subject: Hello
 
 Hello
@@ -59,30 +60,29 @@ func TestParseComplaint(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(feedback))
 	for name, test := range map[string]struct {
 		text string
-		id   string
+		tag  string
 		want Complaint
 	}{
-		"usual":        {complaint(), id, abuse},
-		"headers only": {complaint("message/rfc822", "text/rfc822-headers"), id, abuse},
-		"letters":      {complaint("=feedback-report", "=Feedback-Report", ": abuse", ": Abuse"), id, abuse},
+		"usual":        {complaint(), tag, abuse},
+		"headers only": {complaint("message/rfc822", "text/rfc822-headers"), tag, abuse},
+		"letters":      {complaint("=feedback-report", "=Feedback-Report", ": abuse", ": Abuse"), tag, abuse},
 		"encoded": {complaint("message/feedback-report\n", "message/feedback-report\nContent-Transfer-Encoding: base64\n",
-			feedback, encoded+"\n"), id, abuse},
-		"not spam":        {complaint(": abuse", ": not-spam"), id, Complaint{Type: "not-spam", Reporter: abuse.Reporter}},
-		"foreign message": {complaint("@ingot.example>\nSubject", "@other.example>\nSubject"), "", abuse},
-		"no message":      {complaint("Message-ID:", "X-Other:"), "", abuse},
-		"long reporter": {complaint("ExampleLoop/1.0", strings.Repeat("x", 4000)), id,
+			feedback, encoded+"\n"), tag, abuse},
+		"not spam": {complaint(": abuse", ": not-spam"), tag, Complaint{Type: "not-spam", Reporter: abuse.Reporter}},
+		"no tag":   {complaint("X-Notification-Report:", "X-Other:"), "", abuse},
+		"long reporter": {complaint("ExampleLoop/1.0", strings.Repeat("x", 4000)), tag,
 			Complaint{Type: "abuse", Reporter: strings.Repeat("x", 400) + "…"}},
-		"reporter of two lines": {complaint("ExampleLoop/1.0", "Example\n \tLoop"), id,
+		"reporter of two lines": {complaint("ExampleLoop/1.0", "Example\n \tLoop"), tag,
 			Complaint{Type: "abuse", Reporter: "Example Loop"}},
 		"a second report": {complaint("--B/mx.example\nContent-Type: message/rfc822",
 			"--B/mx.example\nContent-Type: message/feedback-report\n\nFeedback-Type: other\n\n--B/mx.example\n"+
-				"Content-Type: message/rfc822"), id, abuse},
+				"Content-Type: message/rfc822"), tag, abuse},
 		"with a delivery status": {complaint("text/plain; charset=us-ascii\n", "message/delivery-status\n\n"+
-			"Reporting-MTA: dns; x\n\nFinal-Recipient: rfc822; ann@example.com\nAction: failed\nStatus: 5.1.1\n"), id, abuse},
+			"Reporting-MTA: dns; x\n\nFinal-Recipient: rfc822; ann@example.com\nAction: failed\nStatus: 5.1.1\n"), tag, abuse},
 	} {
-		c, err := parse(strings.NewReader(test.text), "ingot.example")
-		if err != nil || c.id != test.id || c.complaint == nil || *c.complaint != test.want || len(c.bounces) > 0 {
-			t.Errorf("%s: %+v with %+v, %v, want id %q and %+v", name, c, c.complaint, err, test.id, test.want)
+		c, err := parse(strings.NewReader(test.text))
+		if err != nil || c.tag != test.tag || c.complaint == nil || *c.complaint != test.want || len(c.bounces) > 0 {
+			t.Errorf("%s: %+v with %+v, %v, want tag %q and %+v", name, c, c.complaint, err, test.tag, test.want)
 		}
 	}
 	for name, text := range map[string]string{
@@ -108,13 +108,13 @@ func TestParseComplaint(t *testing.T) {
 			strings.Repeat("--B/mx.example\nContent-Type: text/plain\n\nx\n", maxParts)),
 		"cut off": strings.SplitAfter(complaint(), "message/feedback-report")[0],
 	} {
-		if c, err := parse(strings.NewReader(text), "ingot.example"); err == nil {
+		if c, err := parse(strings.NewReader(text)); err == nil {
 			t.Errorf("%s: %+v with %+v, want an error", name, c, c.complaint)
 		}
 	}
 	whole := complaint()
 	for i := range whole { // wherever it ends, it is read or refused
-		if c, err := parse(strings.NewReader(whole[:i]), "ingot.example"); err == nil && c.complaint == nil {
+		if c, err := parse(strings.NewReader(whole[:i])); err == nil && c.complaint == nil {
 			t.Errorf("cut off at byte %d: %+v", i, c)
 		}
 	}
@@ -125,18 +125,23 @@ func TestComplaints(t *testing.T) {
 	hear := &told{}
 	registry := prometheus.NewRegistry()
 	l := listen(t, hear, func(o *Options) { o.Registry = registry })
+	const plainTo = "bounces@in.ingot.example"
 	for _, test := range []struct {
 		name, to, text, want string
 		id                   string // of the complaint; empty: none
 	}{
-		{"by Message-ID", "bounces@in.ingot.example", complaint(), "", id},
-		{"by its address", "bounces+abc-2@in.ingot.example", complaint(), "", "abc-2"},
-		{"by the envelope", "bounces@in.ingot.example", complaint("Message-ID:", "X:"), "", "abc-1"},
-		{"other envelope", "bounces@in.ingot.example", complaint("Message-ID:", "X:", "bounces+", "news+"), "", ""},
-		{"other domain", "bounces@in.ingot.example", complaint("Message-ID:", "X:", "abc-1@in.", "abc-1@"), "", ""},
-		{"no envelope", "bounces@in.ingot.example", complaint("Message-ID:", "X:", "Original-Mail-From", "X"), "", ""},
-		{"a bounce about no message", "bounces@in.ingot.example", report("Message-ID:", "X:"), "", ""},
-		{"no type", "bounces@in.ingot.example", complaint("Feedback-Type", "X"), "550", ""},
+		{"by the envelope", plainTo, complaint(), "", "abc-1"},
+		{"by its address", "bounces+t-abc-2@in.ingot.example", complaint(), "", "abc-2"},
+		{"by the header", plainTo, complaint("Original-Mail-From", "X"), "", id},
+		{"by the header, with another envelope", plainTo, complaint("bounces+", "news+"), "", id},
+		{"by the return path of the message", plainTo, complaint("Original-Mail-From", "X", "From: no-reply",
+			"Return-Path: <bounces+t-abc-3@in.ingot.example>\nFrom: no-reply"), "", "abc-3"},
+		{"by the Message-ID only", plainTo, complaint("Original-Mail-From", "X", "X-Notification-Report", "Y"), "", ""},
+		{"other domain", plainTo, complaint("X-Notification-Report", "Y", "abc-1@in.", "abc-1@"), "", ""},
+		{"wrong tags", plainTo, complaint(": t-", ": ", "+t-", "+x-"), "", ""},
+		{"the plain envelope", plainTo, complaint("X-Notification-Report", "Y", "+t-abc-1", ""), "", ""},
+		{"a bounce to the plain address", plainTo, report(), "", ""},
+		{"no type", plainTo, complaint("Feedback-Type", "X"), "550", ""},
 		{"other address", "ann@in.ingot.example", complaint(), "550", ""},
 	} {
 		err := smtp.SendMail(l.Addr(), nil, "feedback@mx.example", []string{test.to}, []byte(test.text))
@@ -157,11 +162,11 @@ func TestComplaints(t *testing.T) {
 		!strings.Contains(err.Error(), "451") || strings.Contains(err.Error(), "database") {
 		t.Errorf("error is %v, want 451 without the cause", err)
 	}
-	// The callback says that the first one counts.
+	// The callback says that two of them count.
 	families, err := registry.Gather()
 	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != 1 ||
 		families[0].GetMetric()[0].GetLabel()[0].GetValue() != "complaint" ||
-		families[0].GetMetric()[0].GetCounter().GetValue() != 1 {
-		t.Errorf("metrics are %v, %v, want one complaint", families, err)
+		families[0].GetMetric()[0].GetCounter().GetValue() != 2 {
+		t.Errorf("metrics are %v, %v, want two complaints", families, err)
 	}
 }

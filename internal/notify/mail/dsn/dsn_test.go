@@ -14,7 +14,14 @@ import (
 	"ingot/internal/base/background/backgroundtest"
 )
 
-const id = "3f2a77c0-0000-1111-2222-333344445555"
+// id is that of a message, and tag its tag, according to open.
+const (
+	id  = "3f2a77c0-0000-1111-2222-333344445555"
+	tag = "t-" + id
+)
+
+// open stands for notify.Tags.
+func open(text string) (string, bool) { return strings.CutPrefix(strings.ToLower(text), "t-") }
 
 // report is as a common server writes it.
 func report(replace ...string) string {
@@ -58,6 +65,7 @@ Content-Type: message/rfc822
 
 X-CF-Client-ID: c
 Message-ID: <` + id + `@ingot.example>
+X-Notification-Report: ` + tag + `
 Subject: Hello
 
 Hello
@@ -78,32 +86,31 @@ func TestParse(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		text string
-		id   string
+		tag  string
 		want []Bounce
 	}{
-		"hard":            {report(), id, []Bounce{full}},
-		"headers only":    {report("message/rfc822", "text/rfc822-headers"), id, []Bounce{full}},
-		"foreign message": {report("@ingot.example>", "@other.example>"), "", []Bounce{full}},
-		"no message":      {report("Message-ID:", "X-Other:"), "", []Bounce{full}},
-		"soft": {report("Status: 5.1.1", "Status: 4.2.2"), id,
+		"hard":         {report(), tag, []Bounce{full}},
+		"headers only": {report("message/rfc822", "text/rfc822-headers"), tag, []Bounce{full}},
+		"no tag":       {report("X-Notification-Report:", "X-Other:"), "", []Bounce{full}},
+		"soft": {report("Status: 5.1.1", "Status: 4.2.2"), tag,
 			with(func(b *Bounce) { b.Status, b.Permanent = "4.2.2", false })},
-		"delayed": {report("Action: failed", "Action: delayed"), id,
+		"delayed": {report("Action: failed", "Action: delayed"), tag,
 			with(func(b *Bounce) { b.Permanent = false })},
-		"no status": {report("Status: 5.1.1", "X: y"), id,
+		"no status": {report("Status: 5.1.1", "X: y"), tag,
 			with(func(b *Bounce) { b.Status, b.Permanent = "", false })},
-		"wrong status": {report("Status: 5.1.1", "Status: 5"), id,
+		"wrong status": {report("Status: 5.1.1", "Status: 5"), tag,
 			with(func(b *Bounce) { b.Status, b.Permanent = "", false })},
-		"status with text": {report("Status: 5.1.1", "Status: 5.1.1 (bad)"), id, []Bounce{full}},
-		"final recipient": {report("Original-Recipient", "X-Recipient"), id,
+		"status with text": {report("Status: 5.1.1", "Status: 5.1.1 (bad)"), tag, []Bounce{full}},
+		"final recipient": {report("Original-Recipient", "X-Recipient"), tag,
 			with(func(b *Bounce) { b.Recipient = "ann@example.com" })},
-		"delivered":          {report("Action: failed", "Action: delivered"), id, nil},
-		"relayed":            {report("Action: failed", "Action: Relayed"), id, nil},
-		"unreadable address": {report("ann@example.com", "ann", "Ann@example.com", "Ann"), id, nil},
+		"delivered":          {report("Action: failed", "Action: delivered"), tag, nil},
+		"relayed":            {report("Action: failed", "Action: Relayed"), tag, nil},
+		"unreadable address": {report("ann@example.com", "ann", "Ann@example.com", "Ann"), tag, nil},
 	} {
-		c, err := parse(strings.NewReader(test.text), "ingot.example")
-		gotID, got := c.id, c.bounces
-		if err != nil || gotID != test.id || len(got) != len(test.want) || (len(got) == 1 && got[0] != test.want[0]) {
-			t.Errorf("%s: id %q, bounces %+v, %v, want id %q and %+v", name, gotID, got, err, test.id, test.want)
+		c, err := parse(strings.NewReader(test.text))
+		got := c.bounces
+		if err != nil || c.tag != test.tag || len(got) != len(test.want) || (len(got) == 1 && got[0] != test.want[0]) {
+			t.Errorf("%s: tag %q, bounces %+v, %v, want tag %q and %+v", name, c.tag, got, err, test.tag, test.want)
 		}
 	}
 	for name, text := range map[string]string{
@@ -115,7 +122,7 @@ func TestParse(t *testing.T) {
 				"virtual mailbox table\n", ""),
 		"no boundary": report(`boundary="B/mx.example"`, "x=y"),
 	} {
-		if got, err := parse(strings.NewReader(text), "ingot.example"); err == nil {
+		if got, err := parse(strings.NewReader(text)); err == nil {
 			t.Errorf("%s: content is %+v, want an error", name, got)
 		}
 	}
@@ -126,17 +133,14 @@ func FuzzParse(f *testing.F) {
 	f.Add(complaint())
 	f.Add(report("message/rfc822", "text/rfc822-headers", "\n\n", "\n"))
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := parse(strings.NewReader(text), "ingot.example")
+		c, err := parse(strings.NewReader(text))
 		if err != nil {
 			return
 		}
-		gotID, bounces := c.id, c.bounces
+		bounces := c.bounces
 		if p := c.complaint; p != nil && (len(bounces) > 0 || !plainID(p.Type) ||
 			strings.ContainsAny(p.Reporter, "\r\n\x00")) {
 			t.Fatalf("complaint is %+v with %d bounces", p, len(bounces))
-		}
-		if gotID != "" && !plainID(gotID) {
-			t.Fatalf("id %q", gotID)
 		}
 		for _, b := range bounces {
 			if b.Permanent && !strings.HasPrefix(b.Status, "5.") || strings.ContainsAny(b.Diagnostic+b.Recipient, "\r\n\x00") {
@@ -177,7 +181,7 @@ func (b *told) take() []Bounce {
 
 func listen(t *testing.T, hear *told, change func(*Options)) *Listener {
 	t.Helper()
-	o := Options{Addr: "127.0.0.1:0", Return: "bounces@in.ingot.example", Domain: "ingot.example", Bounce: hear.hear,
+	o := Options{Addr: "127.0.0.1:0", Return: "bounces@in.ingot.example", Open: open, Bounce: hear.hear,
 		Complaint: hear.complain}
 	if change != nil {
 		change(&o)
@@ -202,14 +206,14 @@ func TestListener(t *testing.T) {
 		want           string // the error; empty: taken
 		id             string // of the one bounce; empty: none
 	}{
-		{"by Message-ID", "bounces@in.ingot.example", report(), "", id},
-		{"by VERP", "bounces+abc-1@in.ingot.example", report("Message-ID:", "X:"), "", "abc-1"},
-		{"any case", "Bounces+ABC-1@IN.ingot.example", report(), "", "abc-1"},
-		{"about another message", "bounces@in.ingot.example", report("Message-ID:", "X:"), "", ""},
+		{"to the return path", "bounces+t-abc-1@in.ingot.example", report(), "", "abc-1"},
+		{"any case", "Bounces+T-ABC-1@IN.ingot.example", report(), "", "abc-1"},
+		{"to the plain address, with the message", "bounces@in.ingot.example", report(), "", ""},
 		{"no report", "bounces@in.ingot.example", "Subject: hi\r\n\r\nhi\r\n", "550", ""},
 		{"other address", "ann@in.ingot.example", report(), "550", ""},
-		{"other domain", "bounces@other.example", report(), "550", ""},
-		{"strange id", "bounces+a%b@in.ingot.example", report(), "550", ""},
+		{"other domain", "bounces+t-abc-1@other.example", report(), "550", ""},
+		{"other address with a tag", "ann+t-abc-1@in.ingot.example", report(), "550", ""},
+		{"no tag", "bounces+" + id + "@in.ingot.example", report(), "550", ""},
 		{"too long", "bounces@in.ingot.example", report("Hello\n", strings.Repeat(strings.Repeat("x", 500)+"\n", 300)), "552",
 			""},
 	} {
@@ -224,7 +228,8 @@ func TestListener(t *testing.T) {
 		}
 	}
 	hear.err = errors.New("the database is away")
-	if err := smtp.SendMail(l.Addr(), nil, "", []string{"bounces@in.ingot.example"}, []byte(report())); err == nil ||
+	to := []string{"bounces+" + tag + "@in.ingot.example"}
+	if err := smtp.SendMail(l.Addr(), nil, "", to, []byte(report())); err == nil ||
 		!strings.Contains(err.Error(), "451") || strings.Contains(err.Error(), "database") {
 		t.Errorf("error is %v, want 451 without the cause", err)
 	}
@@ -244,7 +249,7 @@ func TestConnectionLimit(t *testing.T) {
 	}
 	sent := make(chan error, 1)
 	go func() {
-		sent <- smtp.SendMail(l.Addr(), nil, "", []string{"bounces@in.ingot.example"}, []byte(report()))
+		sent <- smtp.SendMail(l.Addr(), nil, "", []string{"bounces+" + tag + "@in.ingot.example"}, []byte(report()))
 	}()
 	first.Close()
 	if err := <-sent; err != nil || len(hear.take()) != 1 {
@@ -255,14 +260,14 @@ func TestConnectionLimit(t *testing.T) {
 func TestService(t *testing.T) {
 	t.Parallel()
 	backgroundtest.Stress(t, func(t *testing.T) background.Service {
-		l, err := New(Options{Addr: "127.0.0.1:0", Return: "b@in.example", Domain: "d.example", Bounce: (&told{}).hear,
+		l, err := New(Options{Addr: "127.0.0.1:0", Return: "b@in.example", Open: open, Bounce: (&told{}).hear,
 			Complaint: (&told{}).complain})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return l
 	})
-	for _, bad := range []Options{{}, {Return: "x"}, {Return: "a@b.example"}, {Return: "a@b.example", Domain: "d"}} {
+	for _, bad := range []Options{{}, {Return: "x"}, {Return: "a@b.example"}, {Return: "a@b.example", Open: open}} {
 		if _, err := New(bad); err == nil {
 			t.Errorf("%+v is taken", bad)
 		}

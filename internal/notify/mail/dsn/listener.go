@@ -23,11 +23,11 @@ import (
 type Options struct {
 	// Addr is the address to listen on, "host:port".
 	Addr string
-	// Return is the address to which reports are sent: the envelope sender of
-	// outgoing mail. With VERP it is local+ID@domain.
+	// Return is the address to which reports are sent. Bounces go to the envelope sender of outgoing mail,
+	// local+TAG@domain.
 	Return string
-	// Domain is the right side of the server's Message-IDs.
-	Domain string
+	// Open returns the id of the message that a tag was made for, and false for other texts.
+	Open func(tag string) (id string, ok bool)
 	// Bounce is called for each recipient of each report about a message that
 	// this server sent, and Complaint for each complaint about one. They return whether it counts. After an error, the
 	// reporting server tries again later.
@@ -59,8 +59,8 @@ func New(o Options) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the address for bounces: %w", err)
 	}
-	if o.Bounce == nil || o.Complaint == nil || o.Domain == "" {
-		return nil, errors.New("a listener for bounces needs callbacks and the domain of message ids")
+	if o.Bounce == nil || o.Complaint == nil || o.Open == nil {
+		return nil, errors.New("a listener for bounces needs callbacks, and a function that opens tags")
 	}
 	if o.Bytes <= 0 {
 		o.Bytes = 1 << 20
@@ -175,7 +175,7 @@ func (c *slotted) Close() error {
 type session struct {
 	*Listener
 	work context.Context //nolint:containedctx // canceled by Stop
-	to   []string        // ids of VERP recipients, empty for the plain address
+	to   []string        // ids of messages by the tags of recipients, empty for the plain address
 }
 
 func (s *session) Reset()        { s.to = nil }
@@ -185,32 +185,49 @@ func (s *session) Logout() error { return nil }
 // one.
 func (s *session) Mail(string, *smtp.MailOptions) error { return nil }
 
-// Rcpt accepts only the address for bounces.
+// Rcpt accepts only the address for reports, with the tag of a message or without one.
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	if id, ok := s.idOf(to); ok {
 		s.to = append(s.to, id)
 		return nil
 	}
 	return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1},
-		Message: "only delivery reports and complaints to the bounce address are accepted here"}
+		Message: "only delivery reports and complaints about messages of this server are accepted here"}
 }
 
-// idOf returns the id in an address for bounces, empty for the plain one.
+// idOf returns the id of the message whose tag an address for reports has, empty for the plain address.
 func (l *Listener) idOf(to string) (string, bool) {
 	at := strings.LastIndexByte(to, '@')
 	if at <= 0 || address.Domain(to) != l.domain {
 		return "", false
 	}
-	local, id, tagged := strings.Cut(strings.ToLower(to[:at]), "+")
-	if local != l.local || tagged && !plainID(id) {
+	local, tag, tagged := strings.Cut(to[:at], "+")
+	if !strings.EqualFold(local, l.local) {
 		return "", false
 	}
-	return id, true
+	if !tagged {
+		return "", true
+	}
+	return l.options.Open(tag)
+}
+
+// about returns the id of the message that a complaint is about, empty if nothing in it proves that its sender has
+// seen the message. Complaints are sent to the plain address, with what they are about inside.
+func (l *Listener) about(c content) string {
+	for _, text := range []string{c.sender, c.path} {
+		if id, ok := l.idOf(text); ok && id != "" {
+			return id
+		}
+	}
+	if id, ok := l.options.Open(c.tag); ok {
+		return id
+	}
+	return ""
 }
 
 // Data parses a report and calls Bounce or Complaint.
 func (s *session) Data(r io.Reader) error {
-	c, err := parse(r, s.options.Domain)
+	c, err := parse(r)
 	// The rest has to be read, or the server closes the connection.
 	if _, rest := io.Copy(io.Discard, r); rest != nil {
 		return rest
@@ -226,14 +243,11 @@ func (s *session) Data(r io.Reader) error {
 		return &smtp.SMTPError{Code: 421, EnhancedCode: smtp.EnhancedCode{4, 3, 2}, Message: "closing, try again later"}
 	}
 	for _, id := range s.to {
-		if id == "" {
-			id = c.id
-		}
 		if id == "" && c.complaint != nil {
-			id, _ = s.idOf(c.sender) // empty for another's address
+			id = s.about(c)
 		}
 		if id == "" {
-			s.options.Log.Info("delivery report or complaint for an unknown message")
+			s.options.Log.Info("a delivery report or complaint was ignored: it does not have the tag of a message")
 			continue
 		}
 		if err := s.tell(id, c); err != nil {

@@ -20,7 +20,7 @@ import (
 
 // Bounce is the part of a report about one recipient.
 type Bounce struct {
-	// MessageID is the id of the message: the left side of its Message-ID.
+	// MessageID is the id of the message.
 	MessageID string
 	// Recipient is the recipient of the message according to the report.
 	Recipient string
@@ -43,10 +43,10 @@ type Complaint struct {
 
 // content is what a mail reports: bounces or a complaint.
 type content struct {
-	// id is that of the returned message, empty if the report does not contain it.
-	id string
-	// sender is the envelope sender of the message that a complaint is about.
-	sender    string
+	// tag is in the header of the returned message, and path its envelope sender there. sender is the envelope sender
+	// according to a complaint. Each is empty if the report does not contain it.
+	tag, path, sender string
+
 	bounces   []Bounce
 	complaint *Complaint
 }
@@ -62,7 +62,7 @@ const (
 )
 
 // parse parses a report.
-func parse(r io.Reader, domain string) (content, error) {
+func parse(r io.Reader) (content, error) {
 	m, err := mail.ReadMessage(bufio.NewReader(r))
 	if err != nil {
 		return content{}, errNoReport
@@ -103,7 +103,7 @@ func parse(r io.Reader, domain string) (content, error) {
 				return content{}, err
 			}
 		case "message/rfc822", "text/rfc822-headers", "message/rfc822-headers", "message/global", "message/global-headers":
-			c.id = returned(decoded(p), domain)
+			c.returned(decoded(p))
 		}
 	}
 	if !found {
@@ -232,15 +232,11 @@ func oneLine(s string) string {
 	return s
 }
 
-// returned finds the Message-ID of this server in the returned message.
-func returned(r io.Reader, domain string) string {
+// returned finds what identifies the returned message.
+func (c *content) returned(r io.Reader) {
 	h, _ := textproto.NewReader(bufio.NewReader(io.MultiReader(r, strings.NewReader("\r\n\r\n")))).ReadMIMEHeader()
-	id := strings.Trim(strings.TrimSpace(h.Get("Message-Id")), "<>")
-	left, right, ok := strings.Cut(id, "@")
-	if !ok || !strings.EqualFold(right, domain) || !plainID(left) {
-		return ""
-	}
-	return left
+	c.tag = strings.TrimSpace(h.Get(address.ReportHeader))
+	c.path = strings.Trim(strings.TrimSpace(h.Get("Return-Path")), "<>")
 }
 
 func plainID(s string) bool {

@@ -1,0 +1,59 @@
+package notify_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"ingot/internal/notify"
+)
+
+func TestTags(t *testing.T) {
+	t.Parallel()
+	key := bytes.Repeat([]byte{1}, 32)
+	ids, err := notify.NewIDs(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tags, err := notify.NewTags(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := notify.NewTags(bytes.Repeat([]byte{2}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := ids.Message(notify.MessageNumber(7, 3))
+	tag := tags.Tag(id)
+	if len(tag) != notify.TagLength || tag != strings.ToLower(tag) ||
+		strings.Trim(tag, "abcdefghijklmnopqrstuvwxyz234567") != "" {
+		t.Errorf("the tag is %q", tag)
+	}
+	for _, good := range []string{tag, strings.ToUpper(tag)} {
+		if got, ok := tags.ID(good); !ok || got != id {
+			t.Errorf("%q: got %q, %v", good, got, ok)
+		}
+	}
+	bad := []string{"", id, tag + "a", tag[1:], other.Tag(id), strings.Repeat("a", len(tag)), tag[:26],
+		tags.Tag(ids.Message(8))[:26] + tag[26:], tag[:41] + "\n", tag[:41] + "é"}
+	for i := range tag { // each of its characters counts, also the bits that encode nothing
+		for _, c := range "ab7" {
+			if changed := tag[:i] + string(c) + tag[i+1:]; changed != tag {
+				bad = append(bad, changed)
+			}
+		}
+	}
+	for _, b := range bad {
+		if got, ok := tags.ID(b); ok {
+			t.Errorf("%q is taken for %q", b, got)
+		}
+	}
+	for _, b := range []string{"", "m-1", strings.ToUpper(id), id + "0", strings.ReplaceAll(id, "-", "")} {
+		if got := tags.Tag(b); got != "" {
+			t.Errorf("the tag of %q is %q", b, got)
+		}
+	}
+	if _, err := notify.NewTags(key[1:]); err == nil {
+		t.Error("a short key is taken")
+	}
+}
