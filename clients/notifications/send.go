@@ -58,6 +58,8 @@ type Send struct {
 	Text       string `json:"text,omitempty"`
 	HTML       string `json:"html,omitempty"`
 	ReplyTo    string `json:"reply_to,omitempty"`
+	// Thread is a key: mail with the same one to the same recipient is shown as one conversation.
+	Thread string `json:"thread,omitempty"`
 	// Data is what templates show as .Data: anything that becomes a JSON object.
 	Data       any         `json:"data,omitempty"`
 	Locale     string      `json:"locale,omitempty"`

@@ -49,6 +49,8 @@ type Outgoing struct {
 	Browsers  []PushSubscription
 	Critical  bool
 	ExpiresAt time.Time
+	// Thread is set for mail only: the id of the conversation that it belongs to, or "".
+	Thread string
 	// Attached is set for mail only; nil if the send has no attachments.
 	Attached *Attached
 }

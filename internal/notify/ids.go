@@ -19,6 +19,7 @@ import (
 // that it can be part of a mail's Message-ID.
 type IDs struct {
 	messages, sends cipher.Block
+	threads         []byte
 }
 
 // NewIDs returns IDs for a key of 32 bytes, which has to stay with the
@@ -35,7 +36,14 @@ func NewIDs(key []byte) (*IDs, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &IDs{messages, sends}, nil
+	return &IDs{messages, sends, derive(key, "notify thread")}, nil
+}
+
+// derive returns a key for another purpose.
+func derive(key []byte, purpose string) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(purpose))
+	return h.Sum(nil)
 }
 
 // Message returns the public id of a message.
@@ -49,6 +57,17 @@ func (d *IDs) Send(number int64) string { return encode(d.sends, number) }
 
 // SendNumber is the inverse of Send.
 func (d *IDs) SendNumber(id string) (int64, bool) { return decode(d.sends, id) }
+
+// Thread returns the id of a conversation: what mail of a client with a key to a recipient refers to. It cannot be
+// guessed, and says nothing about the key.
+func (d *IDs) Thread(clientID, key, recipient string) string {
+	h := hmac.New(sha256.New, d.threads)
+	for _, part := range []string{clientID, key, strings.ToLower(recipient)} {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // so that no two triples are the same text
+		h.Write([]byte(part))
+	}
+	return "thread-" + hex.EncodeToString(h.Sum(nil)[:aes.BlockSize])
+}
 
 // encode leaves half of the block zero, which decode checks.
 func encode(b cipher.Block, number int64) string {
@@ -110,9 +129,7 @@ func NewTags(key []byte) (*Tags, error) {
 	if len(key) != 32 {
 		return nil, fmt.Errorf("the key of return paths has %d bytes, want 32", len(key))
 	}
-	h := hmac.New(sha256.New, key)
-	h.Write([]byte("notify return path"))
-	return &Tags{h.Sum(nil)}, nil
+	return &Tags{derive(key, "notify return path")}, nil
 }
 
 // Tag returns the tag of a message's id; empty if it is not one of IDs.

@@ -57,3 +57,40 @@ func TestTags(t *testing.T) {
 		t.Error("a short key is taken")
 	}
 }
+
+// TestThread: a conversation depends on each of the client, the key and the recipient, and on nothing else.
+func TestThread(t *testing.T) {
+	t.Parallel()
+	ids, err := notify.NewIDs(bytes.Repeat([]byte{1}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := notify.NewIDs(bytes.Repeat([]byte{2}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := ids.Thread("shop", "order-1", "ann@example.com")
+	if got := ids.Thread("shop", "order-1", "Ann@Example.com"); got != id || len(id) != len("thread-")+32 {
+		t.Errorf("got %q and %q", id, got)
+	}
+	seen := map[string]bool{id: true}
+	for _, different := range []string{ids.Thread("shop2", "order-1", "ann@example.com"),
+		ids.Thread("shop", "order-2", "ann@example.com"), ids.Thread("shop", "order-1", "bob@example.com"),
+		ids.Thread("shoporder", "-1", "ann@example.com"), ids.Thread("shop", "order-1a", "nn@example.com"),
+		ids.Thread("", "shoporder-1", "ann@example.com"), other.Thread("shop", "order-1", "ann@example.com")} {
+		if seen[different] {
+			t.Errorf("%q is the same conversation", different)
+		}
+		seen[different] = true
+	}
+	long := ids.Thread("shop", strings.Repeat("secret", 30), "ann@example.com")
+	if len(long) != len(id) || strings.Contains(long, "secret") {
+		t.Errorf("got %q", long)
+	}
+	for key, good := range map[string]bool{"": true, "order-4711": true, "Größe 🎉": true, strings.Repeat("x", 200): true,
+		strings.Repeat("x", 201): false, "a\r\nBcc: x": false, "a\x00": false, "\xff": false} {
+		if why := notify.CheckThread(key); (why == "") != good {
+			t.Errorf("%q: %q", key, why)
+		}
+	}
+}

@@ -2,7 +2,11 @@ package notify
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // AudienceType is the type of an audience's id.
@@ -50,6 +54,22 @@ type Content struct {
 	Text    string `json:"text,omitempty"`
 	HTML    string `json:"html,omitempty"`
 	ReplyTo string `json:"reply_to,omitempty"`
+	// Thread is a key of the client: mail with the same one to the same recipient is shown as one conversation.
+	Thread string `json:"thread,omitempty"`
+}
+
+// MaxThread limits Content.Thread.
+const MaxThread = 200
+
+// CheckThread says what is wrong with a key for conversations; empty if nothing is.
+func CheckThread(key string) string {
+	if len(key) > MaxThread {
+		return fmt.Sprintf("is %d bytes long, at most %d are allowed", len(key), MaxThread)
+	}
+	if !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl) {
+		return "must be text without control characters"
+	}
+	return ""
 }
 
 // Send is an accepted request to notify an audience. v2 calls it a campaign.

@@ -247,6 +247,7 @@ type messageFlags struct {
 	Text     string `long:"text" value-name:"TEXT" description:"Text, or @FILE"`
 	HTML     string `long:"html" value-name:"HTML" description:"HTML, or @FILE"`
 	ReplyTo  string `long:"reply-to" value-name:"ADDRESS" description:"Reply-To address"`
+	Thread   string `long:"thread" value-name:"KEY" description:"Show mail with the same key as one conversation"`
 }
 
 type receipt struct {
@@ -268,7 +269,7 @@ func sendNotification(ctx context.Context, s *core.Session, w core.Words, f *sen
 	if err := f.attach(ctx, s, body); err != nil {
 		return nil, err
 	}
-	if f.timeFlags != (timeFlags{}) || body["attachments"] != nil {
+	if f.timeFlags != (timeFlags{}) || body["attachments"] != nil || body["thread"] != nil {
 		return f.sendTimed(ctx, s, body, to)
 	}
 	if f.Email != "" {
@@ -293,7 +294,7 @@ func sendNotification(ctx context.Context, s *core.Session, w core.Words, f *sen
 func (f *messageFlags) content(s *core.Session, kind string) (body map[string]any, err error) {
 	body = map[string]any{"kind_id": kind}
 	for key, value := range map[string]string{"subject": f.Subject, "text": f.Text, "html": f.HTML,
-		"reply_to": f.ReplyTo} {
+		"reply_to": f.ReplyTo, "thread": f.Thread} {
 		if value == "" {
 			continue
 		}

@@ -197,6 +197,9 @@ func (s *Service) check(r Request, now time.Time) error {
 	if why := notify.CheckData(r.Data, notify.MaxData); why != "" {
 		bad(`"data" %s`, why)
 	}
+	if why := notify.CheckThread(r.Content.Thread); why != "" {
+		bad(`"thread" %s`, why)
+	}
 	if why := notify.CheckLocale(r.Locale); why != "" {
 		bad(`"locale" %s`, why)
 	}
@@ -251,8 +254,8 @@ func (s *Service) describe(ctx context.Context, r Request, n *notify.Send) error
 	}
 	if kind.Critical && !r.MayCritical && r.Occurrence != nil {
 		return fault.New(fault.Unprocessable, "The kind %q is critical, and the client %q does not have the scope %s, or "+
-			"did not have it when this was set, so nothing was sent: grant it and set the recurring send again", r.KindID, r.Client,
-			scopeCritical)
+			"did not have it when this was set, so nothing was sent: grant it and set the recurring send again", r.KindID,
+			r.Client, scopeCritical)
 	}
 	if kind.Critical && !r.MayCritical {
 		return fault.New(fault.Unprocessable, "Insufficient privileges to send notification %s", r.KindID)

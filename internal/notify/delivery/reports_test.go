@@ -117,3 +117,27 @@ func TestReports(t *testing.T) {
 		})
 	}
 }
+
+// TestConversation: mail with a key refers to the same message for the same recipient of the same client only.
+func TestConversation(t *testing.T) {
+	t.Parallel()
+	sink := mailtest.New(t, mailtest.Options{Keep: 20})
+	w := newWorld(t, setup{db: dbtest.New(t, dbtest.Dialects[0]), channel: newMail(t, sink.URL("", ""), time.Minute,
+		time.Minute)})
+	w.start()
+	for _, key := range []string{"order-1", "order-1", "order-2", ""} {
+		w.finish(w.send(func(r *actions.Request) { r.Content.Thread = key }))
+	}
+	var roots []string
+	for _, m := range sink.Messages() {
+		_, after, found := strings.Cut(m.Data, "\r\nReferences: ")
+		root, rest, _ := strings.Cut(after, "\r\n")
+		if found && !strings.HasPrefix(rest, "In-Reply-To: "+root+"\r\n") || strings.Contains(m.Data, "order-") {
+			t.Errorf("the header is %s", m.Data)
+		}
+		roots = append(roots, root)
+	}
+	if len(roots) != 4 || roots[0] != roots[1] || roots[0] == roots[2] || roots[3] != "" || roots[2] == "" {
+		t.Errorf("conversations are %q", roots)
+	}
+}

@@ -42,6 +42,7 @@ type newSendBody struct {
 	Text       string          `json:"text"`
 	HTML       string          `json:"html"`
 	ReplyTo    string          `json:"reply_to"`
+	Thread     string          `json:"thread"`
 	Data       json.RawMessage `json:"data"`
 	Locale     string          `json:"locale"`
 	Audience   *audienceBody   `json:"audience"`
@@ -91,8 +92,9 @@ func (f *handlers) createSend(w http.ResponseWriter, r *http.Request) error {
 	request := actions.Request{
 		Client: client(r), MayCritical: token.FromContext(r.Context()).HasAny(scopeCritical),
 		KindID: body.KindID, Template: body.TemplateID, Members: members,
-		Content: notify.Content{Subject: body.Subject, Text: body.Text, HTML: body.HTML, ReplyTo: body.ReplyTo},
-		Data:    present(body.Data), Locale: body.Locale, WithData: true,
+		Content: notify.Content{Subject: body.Subject, Text: body.Text, HTML: body.HTML, ReplyTo: body.ReplyTo,
+			Thread: body.Thread},
+		Data: present(body.Data), Locale: body.Locale, WithData: true,
 		RequestID: r.Header.Get(web.RequestIDHeader), Trace: tracing.Traceparent(r.Context()),
 		IdempotencyKey: r.Header.Get("Idempotency-Key"), Async: true,
 	}

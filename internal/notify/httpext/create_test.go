@@ -39,6 +39,14 @@ func TestCreateSend(t *testing.T) {
 
 	// An audience of the platform, with data for all.
 	w.Expect(1, c, "POST", "/sends", `{"kind_id":"news","data":{"a":1},"audience":{"type":"user","id":"u-2"}}`, 202, "")
+	// A conversation.
+	w.Expect(1, c, "POST", "/sends", `{"kind_id":"news","text":"t","thread":"order-1","recipients":[{"user":"u-1"}]}`, 202,
+		"").Into(&made)
+	if a := w.Expect(1, c, "GET", "/sends/"+made.ID, "", 200, ""); !strings.Contains(a.Body, `"thread":"order-1"`) {
+		t.Errorf("the send is %s", a.Body)
+	}
+	w.Expect(1, c, "POST", "/sends", `{"kind_id":"news","text":"t","thread":"a\nb","recipients":[{"user":"u-1"}]}`, 422,
+		`"thread" must be text without control characters`)
 	// The same on version 2.
 	w.Expect(2, c, "POST", "/sends", `{"kind_id":"news","recipients":[{"user":"u-1"}]}`, 202, "")
 }

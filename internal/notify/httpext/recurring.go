@@ -69,6 +69,7 @@ type recurringSend struct {
 	Text       string          `json:"text,omitempty"`
 	HTML       string          `json:"html,omitempty"`
 	ReplyTo    string          `json:"reply_to,omitempty"`
+	Thread     string          `json:"thread,omitempty"`
 	Data       json.RawMessage `json:"data,omitempty"`
 	Locale     string          `json:"locale,omitempty"`
 	Audience   *audienceBody   `json:"audience,omitempty"`
@@ -114,7 +115,7 @@ func (f *handlers) presentRecurring(r notify.Recurring) recurringBody {
 func (f *handlers) presentWholeRecurring(r notify.Recurring) recurringBody {
 	out, m := f.presentRecurring(r), r.Message
 	s := &recurringSend{KindID: m.KindID, TemplateID: m.Template, Subject: m.Content.Subject, Text: m.Content.Text,
-		HTML: m.Content.HTML, ReplyTo: m.Content.ReplyTo, Data: m.Data, Locale: m.Locale}
+		HTML: m.Content.HTML, ReplyTo: m.Content.ReplyTo, Thread: m.Content.Thread, Data: m.Data, Locale: m.Locale}
 	if m.TTL > 0 {
 		s.TTL = m.TTL.String()
 	}
@@ -273,7 +274,7 @@ func (b *newRecurring) recurring(r *http.Request, ref notify.RecurringRef) (noti
 	s := b.Send
 	out.Message = notify.RecurringMessage{KindID: s.KindID, Template: s.TemplateID, Data: present(s.Data),
 		Locale:      s.Locale,
-		Content:     notify.Content{Subject: s.Subject, Text: s.Text, HTML: s.HTML, ReplyTo: s.ReplyTo},
+		Content:     notify.Content{Subject: s.Subject, Text: s.Text, HTML: s.HTML, ReplyTo: s.ReplyTo, Thread: s.Thread},
 		MayCritical: token.FromContext(r.Context()).HasAny(scopeCritical),
 		Holder:      &notify.Holder{UserID: token.FromContext(r.Context()).UserID}}
 	if s.TTL != "" {

@@ -26,6 +26,7 @@ type sendBody struct {
 	CampaignTypeID string            `json:"campaign_type_id,omitempty"`
 	Audiences      []notify.Audience `json:"audiences"`
 	Subject        string            `json:"subject"`
+	Thread         string            `json:"thread,omitempty"`
 	Received       time.Time         `json:"received_at"`
 	SendAt         *time.Time        `json:"send_at,omitempty"`
 	ExpiresAt      *time.Time        `json:"expires_at,omitempty"`
@@ -66,7 +67,7 @@ func (f *handlers) presentSend(s notify.Send) sendBody {
 			c.Canceled, c.Skipped, c.Digested, c.Throttled},
 		Links: map[string]link{"self": {"/sends/" + id}, "messages": {"/messages?send=" + id}},
 	}
-	out.Attachments = presentAttachments(s.Attachments)
+	out.Attachments, out.Thread = presentAttachments(s.Attachments), s.Content.Thread
 	if out.Audiences == nil { // the digest of a chat
 		out.Audiences = []notify.Audience{}
 	}

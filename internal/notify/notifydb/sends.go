@@ -44,7 +44,8 @@ type sendData struct {
 func encodeSend(s *notify.Send) (string, error) {
 	texts := []string{
 		s.SenderID, s.CampaignTypeID, s.KindDescription, s.SourceDescription, s.TemplateID, s.RequestID, s.Trace,
-		s.Content.Subject, s.Content.Text, s.Content.HTML, s.Content.ReplyTo, s.ClientID, s.KindID, s.Cursor.Page, s.Locale,
+		s.Content.Subject, s.Content.Text, s.Content.HTML, s.Content.ReplyTo, s.Content.Thread,
+		s.ClientID, s.KindID, s.Cursor.Page, s.Locale,
 	}
 	for _, a := range s.Attachments {
 		texts = append(texts, a.Name, a.Type, a.ID, a.Inline)

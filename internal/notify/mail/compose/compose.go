@@ -1,6 +1,8 @@
 package compose
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -161,6 +163,9 @@ func (c *Composer) Message(o *notify.Outgoing, now time.Time) (*Message, error) 
 		h = append(h, files.contentType...)
 		m.Body, m.Tail = slices.Concat(files.open, body.contentType, m.Body), files.tail
 	}
+	if h, err = c.appendThread(h, o.Thread); err != nil {
+		return nil, err
+	}
 	h = append(h, c.from...)
 	if o.ReplyTo != "" {
 		name, addr, err := address.ParseNamed(o.ReplyTo)
@@ -181,9 +186,52 @@ func (c *Composer) Message(o *notify.Outgoing, now time.Time) (*Message, error) 
 		if h, err = c.appendUnsubscribe(h, o.Unsubscribe); err != nil {
 			return nil, err
 		}
+		if o.KindID != "" {
+			h = append(h, "List-Id: <"+listLabel(o.KindID)+"."+listLabel(o.ClientID)+"."+c.domain+">\r\n"...)
+		}
 	}
 	m.Header = h
 	return m, nil
+}
+
+// appendThread appends the headers by which mail programs find a conversation. They name a message that does not exist,
+// so all messages of the conversation are replies to the same one, whichever arrives first.
+func (c *Composer) appendThread(h []byte, thread string) ([]byte, error) {
+	if thread == "" {
+		return h, nil
+	}
+	if !plainID(thread) {
+		return h, fmt.Errorf("the conversation's id %q cannot be part of a Message-ID", thread)
+	}
+	root := "<" + thread + "@" + c.domain + ">\r\n"
+	return append(h, "References: "+root+"In-Reply-To: "+root...), nil
+}
+
+const (
+	maxListLabel = 48
+	// listLabelKept is how much of a text stays that is no label, before its hash.
+	listLabelKept = 32
+)
+
+// listLabel returns a label of a List-Id (RFC 2919) for the id of a kind or client: the id itself if it is one,
+// otherwise what can be used of it with a hash.
+func listLabel(id string) string {
+	label := strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '-' {
+			return r
+		}
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, id)
+	label = strings.Trim(label, "-")
+	if label == id && label != "" && len(label) <= maxListLabel {
+		return label
+	}
+	sum := sha256.Sum256([]byte(id))
+	label = strings.Trim(label[:min(len(label), listLabelKept)], "-") + "-" + hex.EncodeToString(sum[:5])
+	return strings.TrimPrefix(label, "-")
 }
 
 // WithoutTag hides the tag of a message in what a server said about it: senders read that, and must not know the tag.

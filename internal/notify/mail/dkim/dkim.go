@@ -26,7 +26,8 @@ var headers = []string{
 	"MIME-Version", "MIME-Version", "Content-Type", "Content-Type", "Content-Transfer-Encoding",
 	"Content-Transfer-Encoding",
 	"Auto-Submitted", "List-Unsubscribe", "List-Unsubscribe", "List-Unsubscribe-Post", "List-Unsubscribe-Post",
-	"X-CF-Client-ID", "X-CF-Notification-ID",
+	"List-Id", "List-Id",
+	"References", "References", "In-Reply-To", "In-Reply-To", "X-CF-Client-ID", "X-CF-Notification-ID",
 }
 
 // Signer signs for one domain. It is safe for concurrent use; at most one
