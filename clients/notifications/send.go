@@ -60,6 +60,8 @@ type Send struct {
 	ReplyTo    string `json:"reply_to,omitempty"`
 	// Thread is a key: mail with the same one to the same recipient is shown as one conversation.
 	Thread string `json:"thread,omitempty"`
+	// Event invites to an event, or cancels it, in mail.
+	Event *Invitation `json:"event,omitempty"`
 	// Data is what templates show as .Data: anything that becomes a JSON object.
 	Data       any         `json:"data,omitempty"`
 	Locale     string      `json:"locale,omitempty"`
@@ -75,6 +77,28 @@ type Send struct {
 	// IdempotencyKey makes another call with the same content have no effect, for 24 hours. If it is
 	// empty, a new one is made, which protects only against the repetitions of this call.
 	IdempotencyKey string `json:"-"`
+}
+
+// Invitation invites to an event in a calendar. The same UID with a higher Sequence changes or cancels it.
+type Invitation struct {
+	Method string `json:"method,omitempty"` // REQUEST, the default, or CANCEL
+	UID    string `json:"uid"`
+	// Start and End are times with an offset, times without one in Zone, or dates. Duration, such as 45m, replaces End.
+	Start       string     `json:"start"`
+	End         string     `json:"end,omitempty"`
+	Duration    string     `json:"duration,omitempty"`
+	Zone        string     `json:"zone,omitempty"`
+	Sequence    int        `json:"sequence,omitempty"`
+	Summary     string     `json:"summary,omitempty"` // the subject, if it is empty
+	Location    string     `json:"location,omitempty"`
+	Description string     `json:"description,omitempty"`
+	Organizer   *Organizer `json:"organizer,omitempty"` // the sender of the mail, if it is nil
+}
+
+// Organizer is who gets the answers to an Invitation.
+type Organizer struct {
+	Name  string `json:"name,omitempty"`
+	Email string `json:"email"`
 }
 
 // Accepted is the response to a Send.

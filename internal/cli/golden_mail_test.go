@@ -10,6 +10,9 @@ func init() {
 		}{name, args})
 	}
 	send("notifications-send-files", "--html", "<img src='cid:logo'>", "--attach", "mail.txt", "--inline", "logo=mail.txt")
+	send("notifications-send-invitation", "--text", "t", "--thread", "order-1", "--event",
+		`{"uid":"1","start":"2026-12-24"}`)
+	send("notifications-send-no-event", "--text", "t", "--event", "tomorrow")
 	send("notifications-send-no-file", "--text", "t", "--attach", "none.pdf")
 	send("notifications-send-inline-wrong", "--text", "t", "--inline", "logo.png")
 }

@@ -49,8 +49,9 @@ type Outgoing struct {
 	Browsers  []PushSubscription
 	Critical  bool
 	ExpiresAt time.Time
-	// Thread is set for mail only: the id of the conversation that it belongs to, or "".
+	// Thread is set for mail only: the id of the conversation that it belongs to, or "". So is Event.
 	Thread string
+	Event  *Invitation
 	// Attached is set for mail only; nil if the send has no attachments.
 	Attached *Attached
 }

@@ -92,9 +92,10 @@ func (r *DigestRule) String() string {
 }
 
 // Collects reports whether the messages of a channel are collected in digests. Those of critical kinds never are: a
-// kind may have become critical after it got its rule. Nor are those with attachments, which a digest does not have.
+// kind may have become critical after it got its rule. Nor are those with attachments or an event, which a digest does
+// not have.
 func (s *Send) Collects(by ChannelID) bool {
-	return s.DigestRule != nil && !s.Critical && s.Digest == nil && len(s.Attachments) == 0 &&
+	return s.DigestRule != nil && !s.Critical && s.Digest == nil && len(s.Attachments) == 0 && s.Content.Event == nil &&
 		(len(s.DigestRule.Channels) == 0 || slices.Contains(s.DigestRule.Channels, by))
 }
 

@@ -18,6 +18,7 @@ func TestCollects(t *testing.T) {
 		"another channel":        {Send{DigestRule: mails}, Inbox, false},
 		"critical":               {Send{DigestRule: rule, Critical: true}, Email, false},
 		"the digest itself":      {Send{DigestRule: rule, Digest: &Digest{}}, Email, false},
+		"with an event":          {Send{DigestRule: rule, Content: Content{Event: &Invitation{}}}, Email, false},
 		"with an attached image": {Send{DigestRule: rule, Attachments: make([]Attachment, 1)}, Email, false},
 	} {
 		if got := of.send.Collects(of.by); got != of.want {

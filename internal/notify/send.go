@@ -1,6 +1,8 @@
 package notify
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -56,6 +58,111 @@ type Content struct {
 	ReplyTo string `json:"reply_to,omitempty"`
 	// Thread is a key of the client: mail with the same one to the same recipient is shown as one conversation.
 	Thread string `json:"thread,omitempty"`
+	// Event makes the mail an invitation; nil for others.
+	Event *Invitation `json:"event,omitempty"`
+}
+
+// EventMethod is what an invitation is for.
+type EventMethod string
+
+const (
+	RequestEvent EventMethod = "REQUEST" // invites, or changes an event
+	CancelEvent  EventMethod = "CANCEL"
+)
+
+// Invitation is an event in a calendar, and whether recipients are invited to it or it is canceled.
+type Invitation struct {
+	Method EventMethod `json:"method"`
+	// UID is the client's id of the event.
+	UID string `json:"uid"`
+	// Start and End (which is not part of it) are moments, or with AllDay dates in UTC.
+	Start  time.Time `json:"start"`
+	End    time.Time `json:"end"`
+	AllDay bool      `json:"all_day,omitempty"`
+	// Sequence counts the changes of the event.
+	Sequence    int    `json:"sequence,omitempty"`
+	Summary     string `json:"summary"`
+	Location    string `json:"location,omitempty"`
+	Description string `json:"description,omitempty"`
+	// Organizer gets the answers; without an address it is the sender of the mail.
+	Organizer Organizer `json:"organizer,omitzero"`
+}
+
+// Organizer is who sends an Invitation.
+type Organizer struct {
+	Name  string `json:"name,omitempty"`
+	Email string `json:"email,omitempty"`
+}
+
+// Bounds of an Invitation.
+const (
+	MaxEventUID         = 200
+	MaxEventLine        = 500 // of Summary, Location and the organizer's name
+	MaxEventDescription = 8 << 10
+	MaxEventSpan        = 366 * 24 * time.Hour
+	MaxEventSequence    = 1_000_000_000
+)
+
+// ID returns the id of the event in calendars. It depends on the client, so that no client can change or cancel the
+// events of another.
+func (e *Invitation) ID(clientID string) string {
+	sum := sha256.Sum256([]byte(clientID + "\x00" + e.UID))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Size is about what the event takes in memory.
+func (e *Invitation) Size() int {
+	if e == nil {
+		return 0
+	}
+	return 512 + len(e.UID) + len(e.Summary) + len(e.Location) + len(e.Description)
+}
+
+// Check says what is wrong with an event.
+func (e *Invitation) Check() (problems []string) {
+	if e == nil {
+		return nil
+	}
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	if e.Method != RequestEvent && e.Method != CancelEvent {
+		bad(`"event.method" must be REQUEST or CANCEL`)
+	}
+	for _, f := range []struct {
+		name, value string
+		most        int
+		needed      bool
+	}{
+		{"uid", e.UID, MaxEventUID, true}, {"summary", e.Summary, MaxEventLine, true},
+		{"location", e.Location, MaxEventLine, false}, {"organizer.name", e.Organizer.Name, MaxEventLine, false},
+		{"description", e.Description, MaxEventDescription, false},
+	} {
+		text := f.value
+		if f.name == "description" {
+			text = strings.NewReplacer("\r\n", "", "\n", "", "\t", "").Replace(text)
+		}
+		switch {
+		case f.needed && f.value == "":
+			bad("\"event.%s\" is required", f.name)
+		case len(f.value) > f.most:
+			bad("\"event.%s\" is %d bytes long, at most %d are allowed", f.name, len(f.value), f.most)
+		case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+			bad("\"event.%s\" must be text without control characters", f.name)
+		}
+	}
+	if e.Organizer.Email != "" && !UsableAddress(e.Organizer.Email) {
+		bad(`"event.organizer.email" is not an email address`)
+	}
+	if e.Sequence < 0 || e.Sequence > MaxEventSequence {
+		bad(`"event.sequence" must be a number from 0 to %d`, MaxEventSequence)
+	}
+	const first, last = 1970, 2199
+	if y := e.Start.UTC().Year(); y < first || y > last {
+		bad(`"event.start" must be between %d and %d`, first, last)
+	}
+	if !e.End.After(e.Start) || e.End.Sub(e.Start) > MaxEventSpan {
+		bad(`the event must end after its start, at most 366 days later`)
+	}
+	return problems
 }
 
 // MaxThread limits Content.Thread.

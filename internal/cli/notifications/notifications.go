@@ -3,6 +3,7 @@ package notifications
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -230,6 +231,7 @@ type sendFlags struct {
 	messageFlags
 	timeFlags
 	Attach []string `long:"attach" value-name:"FILE" description:"Attach a file"`
+	Event  string   `long:"event" value-name:"JSON|@FILE" description:"Invite to an event, or cancel one"`
 	Inline []string `long:"inline" value-name:"NAME=FILE" description:"Image that the HTML shows with <img src=\"cid:NAME\">"`
 }
 
@@ -265,11 +267,14 @@ func sendNotification(ctx context.Context, s *core.Session, w core.Words, f *sen
 	if err != nil {
 		return nil, err
 	}
+	if err := f.invite(s, body); err != nil {
+		return nil, err
+	}
 	s.Say("Sending %s...", s.Out.Bold(w["KIND"]))
 	if err := f.attach(ctx, s, body); err != nil {
 		return nil, err
 	}
-	if f.timeFlags != (timeFlags{}) || body["attachments"] != nil || body["thread"] != nil {
+	if f.timeFlags != (timeFlags{}) || body["event"] != nil || body["attachments"] != nil || body["thread"] != nil {
 		return f.sendTimed(ctx, s, body, to)
 	}
 	if f.Email != "" {
@@ -288,6 +293,22 @@ func sendNotification(ctx context.Context, s *core.Session, w core.Words, f *sen
 	}
 	s.OK()
 	return out, nil
+}
+
+// invite adds the event to the body of a send.
+func (f *sendFlags) invite(s *core.Session, body map[string]any) error {
+	if f.Event == "" {
+		return nil
+	}
+	text, err := contentOf(s, f.Event)
+	if err != nil {
+		return err
+	}
+	if !json.Valid([]byte(text)) {
+		return core.UsageError("--event must be a JSON object, or @FILE with one")
+	}
+	body["event"] = json.RawMessage(text)
+	return nil
 }
 
 // content returns the body of a send, without whom it is sent to.

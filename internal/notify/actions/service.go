@@ -197,6 +197,7 @@ func (s *Service) check(r Request, now time.Time) error {
 	if why := notify.CheckData(r.Data, notify.MaxData); why != "" {
 		bad(`"data" %s`, why)
 	}
+	problems = append(problems, r.Content.Event.Check()...)
 	if why := notify.CheckThread(r.Content.Thread); why != "" {
 		bad(`"thread" %s`, why)
 	}

@@ -254,8 +254,11 @@ func (d *Delivery) render(ctx context.Context, messages []message) (out []outgoi
 			To: l.to(), UserID: l.UserID, KindID: l.Send.Preferred().KindID, ReplyTo: l.Send.Content.ReplyTo, Body: body,
 			ClientID: l.Send.ClientID, Received: l.Send.Received, Unsubscribe: d.contents.link(l), Attached: files,
 		}
-		if key := l.Send.Content.Thread; key != "" && l.Channel == notify.Email {
-			made.Thread = d.o.IDs.Thread(l.Send.ClientID, key, made.To)
+		if l.Channel == notify.Email {
+			made.Event = l.Send.Content.Event
+			if key := l.Send.Content.Thread; key != "" {
+				made.Thread = d.o.IDs.Thread(l.Send.ClientID, key, made.To)
+			}
 		}
 		if l.Channel == notify.SMS {
 			made.To = l.phone

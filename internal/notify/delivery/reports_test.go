@@ -128,8 +128,17 @@ func TestConversation(t *testing.T) {
 	for _, key := range []string{"order-1", "order-1", "order-2", ""} {
 		w.finish(w.send(func(r *actions.Request) { r.Content.Thread = key }))
 	}
+	w.finish(w.send(func(r *actions.Request) {
+		start := time.Now().Add(time.Hour)
+		r.Content.Event = &notify.Invitation{Method: notify.CancelEvent, UID: "1", Summary: "Review", Start: start,
+			End: start.Add(time.Hour)}
+	}))
+	if last := sink.Messages()[4]; !strings.Contains(last.Data,
+		"Content-Type: text/calendar; charset=UTF-8; method=CANCEL\r\n") {
+		t.Errorf("the invitation is %s", last.Data)
+	}
 	var roots []string
-	for _, m := range sink.Messages() {
+	for _, m := range sink.Messages()[:4] {
 		_, after, found := strings.Cut(m.Data, "\r\nReferences: ")
 		root, rest, _ := strings.Cut(after, "\r\n")
 		if found && !strings.HasPrefix(rest, "In-Reply-To: "+root+"\r\n") || strings.Contains(m.Data, "order-") {

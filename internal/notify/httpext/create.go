@@ -43,6 +43,7 @@ type newSendBody struct {
 	HTML       string          `json:"html"`
 	ReplyTo    string          `json:"reply_to"`
 	Thread     string          `json:"thread"`
+	Event      *invitationBody `json:"event"`
 	Data       json.RawMessage `json:"data"`
 	Locale     string          `json:"locale"`
 	Audience   *audienceBody   `json:"audience"`
@@ -97,6 +98,9 @@ func (f *handlers) createSend(w http.ResponseWriter, r *http.Request) error {
 		Data: present(body.Data), Locale: body.Locale, WithData: true,
 		RequestID: r.Header.Get(web.RequestIDHeader), Trace: tracing.Traceparent(r.Context()),
 		IdempotencyKey: r.Header.Get("Idempotency-Key"), Async: true,
+	}
+	if request.Content.Event, err = body.Event.event(body.Subject); err != nil {
+		return err
 	}
 	now := time.Now()
 	if request.SendAt, err = timeOf("send_at", body.SendAt, "delay", body.Delay, now); err != nil {

@@ -8,7 +8,7 @@
 // It must not import a store, delivery, mail or the other HTTP APIs.
 //
 // Imports: base/fault, base/look, base/pattern, base/prefer, base/token,
-// base/tracing, base/web, notify, notify/actions, notify/attach,
+// base/tracing, base/web, notify, notify/actions, notify/attach, notify/cron,
 // notify/failover, notify/inbox, notify/provider, notify/recurring,
 // notify/template, github.com/google/uuid, golang.org/x/text/language.
 package httpext

@@ -131,7 +131,8 @@ type contentBody struct {
 	HTML string          `json:"html,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
 
-	Attachments []attachedBody `json:"attachments,omitempty"`
+	Attachments []attachedBody     `json:"attachments,omitempty"`
+	Event       *notify.Invitation `json:"event,omitempty"`
 	// Digest is what a digest has collected, and the number that it goes to if its senders gave one.
 	Digest *notify.Digest `json:"digest,omitempty"`
 }
@@ -184,7 +185,7 @@ func (f *handlers) writePerson(p notify.Person, w *personWriter, v any) error {
 			CampaignTypeID: v.Send.CampaignTypeID, Subject: v.Send.Content.Subject, Received: v.Send.Received}
 		if p.OnlyTo(v.Send) {
 			m.Content = &contentBody{Text: v.Send.Content.Text, HTML: v.Send.Content.HTML, Data: v.Send.Data,
-				Attachments: presentAttachments(v.Send.Attachments), Digest: v.Send.Digest}
+				Attachments: presentAttachments(v.Send.Attachments), Event: v.Send.Content.Event, Digest: v.Send.Digest}
 		}
 		return w.add("messages", m)
 	}

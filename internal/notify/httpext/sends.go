@@ -19,22 +19,23 @@ const (
 )
 
 type sendBody struct {
-	ID             string            `json:"id"`
-	ClientID       string            `json:"client_id"`
-	Status         string            `json:"status"` // "scheduled", "expanding", "sending", "completed" or "canceled"
-	KindID         string            `json:"kind_id,omitempty"`
-	CampaignTypeID string            `json:"campaign_type_id,omitempty"`
-	Audiences      []notify.Audience `json:"audiences"`
-	Subject        string            `json:"subject"`
-	Thread         string            `json:"thread,omitempty"`
-	Received       time.Time         `json:"received_at"`
-	SendAt         *time.Time        `json:"send_at,omitempty"`
-	ExpiresAt      *time.Time        `json:"expires_at,omitempty"`
-	Canceled       *time.Time        `json:"canceled_at,omitempty"`
-	Finished       *time.Time        `json:"completed_at"`
-	Counts         countsBody        `json:"counts"`
-	Entries        int               `json:"digest_entries,omitempty"` // of a digest
-	Links          map[string]link   `json:"_links"`
+	ID             string             `json:"id"`
+	ClientID       string             `json:"client_id"`
+	Status         string             `json:"status"` // "scheduled", "expanding", "sending", "completed" or "canceled"
+	KindID         string             `json:"kind_id,omitempty"`
+	CampaignTypeID string             `json:"campaign_type_id,omitempty"`
+	Audiences      []notify.Audience  `json:"audiences"`
+	Subject        string             `json:"subject"`
+	Thread         string             `json:"thread,omitempty"`
+	Event          *notify.Invitation `json:"event,omitempty"`
+	Received       time.Time          `json:"received_at"`
+	SendAt         *time.Time         `json:"send_at,omitempty"`
+	ExpiresAt      *time.Time         `json:"expires_at,omitempty"`
+	Canceled       *time.Time         `json:"canceled_at,omitempty"`
+	Finished       *time.Time         `json:"completed_at"`
+	Counts         countsBody         `json:"counts"`
+	Entries        int                `json:"digest_entries,omitempty"` // of a digest
+	Links          map[string]link    `json:"_links"`
 
 	Attachments []attachedBody `json:"attachments,omitempty"`
 }
@@ -67,7 +68,7 @@ func (f *handlers) presentSend(s notify.Send) sendBody {
 			c.Canceled, c.Skipped, c.Digested, c.Throttled},
 		Links: map[string]link{"self": {"/sends/" + id}, "messages": {"/messages?send=" + id}},
 	}
-	out.Attachments, out.Thread = presentAttachments(s.Attachments), s.Content.Thread
+	out.Attachments, out.Thread, out.Event = presentAttachments(s.Attachments), s.Content.Thread, s.Content.Event
 	if out.Audiences == nil { // the digest of a chat
 		out.Audiences = []notify.Audience{}
 	}

@@ -292,7 +292,7 @@ const (
 
 func sizeOf(s *notify.Send) int {
 	return 512 + s.Digest.Size() + len(s.Content.Subject) + len(s.Content.Text) + len(s.Content.HTML) + len(s.Data) +
-		512*len(s.Attachments)
+		512*len(s.Attachments) + s.Content.Event.Size()
 }
 
 func (c *sendCache) get(number int64) *notify.Send {

@@ -23,7 +23,7 @@ type files struct {
 }
 
 // fileForm is what encoded attachments depend on: the parts that a message has.
-type fileForm struct{ text, html bool }
+type fileForm struct{ text, html, event bool }
 
 func encodeFiles(a *notify.Attached, form fileForm) *files {
 	var inline, rest []notify.AttachedFile
@@ -40,7 +40,7 @@ func encodeFiles(a *notify.Attached, form fileForm) *files {
 	id := hex.EncodeToString(sum.Sum(nil)[:12])
 	mixed, related := "=_mixed_"+id, "=_related_"+id
 	root := "multipart/alternative"
-	if !form.text {
+	if !form.text && !form.event {
 		root = "text/html"
 	}
 	mixedType := "Content-Type: multipart/mixed;\r\n boundary=\"" + mixed + "\"\r\n"
@@ -184,7 +184,7 @@ func appendFileName(t []byte, name string) []byte {
 }
 
 // filesOf returns the encoded attachments of a message.
-func filesOf(a *notify.Attached, b *notify.Body) *files {
-	form := fileForm{b.Text != "", b.HTML != ""}
+func filesOf(a *notify.Attached, o *notify.Outgoing) *files {
+	form := fileForm{o.Body.Text != "", o.Body.HTML != "", o.Event != nil}
 	return a.Form(form, func() any { return encodeFiles(a, form) }).(*files)
 }

@@ -16,6 +16,7 @@ type encoded struct {
 	contentType []byte // Content-Type and Content-Transfer-Encoding
 	subject     []byte
 	text        []byte // the empty line and all that follows
+	boundary    string // of its two parts; empty if there is one
 	links       []gap  // positions of the recipient's unsubscribe link, in order
 }
 
@@ -79,6 +80,7 @@ func encode(b *notify.Body) *encoded {
 		// "=_" is never in quoted-printable text, so no part can hold the boundary.
 		sum := sha256.Sum256([]byte(b.Text + "\x00" + b.HTML))
 		boundary := "=_ingot_" + hex.EncodeToString(sum[:12])
+		e.boundary = boundary
 		e.contentType = []byte("Content-Type: multipart/alternative;\r\n boundary=\"" + boundary + "\"\r\n")
 		e.text = make([]byte, 0, (len(b.Text)+len(b.HTML))*5/4+512)
 		e.text = append(e.text, "\r\n--"+boundary+"\r\n"+plainType+transfer+"\r\n"...)

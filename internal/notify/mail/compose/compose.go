@@ -67,6 +67,7 @@ func Failure(err error) notify.Result {
 type Composer struct {
 	domain   string
 	from     []byte // the whole From header
+	sender   string // its address
 	envelope string // the envelope sender, or with tags its part before the tag
 	suffix   string // the part after the tag
 	tag      func(id string) string
@@ -90,7 +91,7 @@ func New(id Identity) (*Composer, error) {
 	if err != nil || eightBit {
 		return nil, fmt.Errorf("the sender of mail: %q has to be ASCII before the @, so that every server accepts it", addr)
 	}
-	c := &Composer{domain: id.Domain, tag: id.Tag, envelope: from}
+	c := &Composer{domain: id.Domain, tag: id.Tag, envelope: from, sender: from}
 	if c.domain == "" {
 		c.domain = address.Domain(addr)
 	}
@@ -137,6 +138,10 @@ func (c *Composer) Message(o *notify.Outgoing, now time.Time) (*Message, error) 
 	}
 	body := c.bodies.get(o.Body)
 	m := &Message{From: c.envelope, To: to, Body: body.with(o.Unsubscribe), UTF8: utf8To}
+	contentType := body.contentType
+	if o.Event != nil {
+		contentType, m.Body = body.alternative(m.Body, c.calendar(o, to))
+	}
 	h := make([]byte, 0, 1024+len(body.subject))
 	if c.tag != nil {
 		tag := c.tag(o.ID)
@@ -157,11 +162,11 @@ func (c *Composer) Message(o *notify.Outgoing, now time.Time) (*Message, error) 
 	h = append(h, c.domain...)
 	h = append(h, ">\r\nMIME-Version: 1.0\r\n"...)
 	if o.Attached == nil {
-		h = append(h, body.contentType...)
+		h = append(h, contentType...)
 	} else {
-		files := filesOf(o.Attached, o.Body)
+		files := filesOf(o.Attached, o)
 		h = append(h, files.contentType...)
-		m.Body, m.Tail = slices.Concat(files.open, body.contentType, m.Body), files.tail
+		m.Body, m.Tail = slices.Concat(files.open, contentType, m.Body), files.tail
 	}
 	if h, err = c.appendThread(h, o.Thread); err != nil {
 		return nil, err
