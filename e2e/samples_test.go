@@ -199,6 +199,9 @@ func sampleDebug(t *testing.T, s *site) {
 		return strings.Count(cfOK(t, home, "logs", "java-debug-app", "--recent"), "[APP/PROC/WEB/0] OUT Full thread dump")
 	}
 	row(t, "Debug sidecar (Java): GET /threaddump", func(t *testing.T) {
+		// An instance is healthy when its port is open, which a Java server does before its threads run. The dump has
+		// them once the app has answered.
+		s.reaches(t, "java-debug-app", "/", http.StatusOK)
 		contains(t, string(s.reaches(t, "java-debug", "/threaddump", http.StatusOK).Body),
 			"Sent signal 3 (SIGQUIT) to the Java process")
 		var recent string

@@ -23,7 +23,7 @@ public class ConfigApp {
 
     public static void main(String[] args) throws IOException {
         String port = System.getenv().getOrDefault("PORT", "8080");
-        HttpServer server = HttpServer.create(new InetSocketAddress(Integer.parseInt(port)), 0);
+        HttpServer server = HttpServer.create(); // not bound yet: who connects finds a server that answers
         server.createContext("/", exchange -> {
             if (!exchange.getRequestURI().getPath().equals("/")) {
                 answer(exchange, 404, "text/plain", "Not found. Paths: / and /config\n");
@@ -33,6 +33,7 @@ public class ConfigApp {
         });
         server.createContext("/config", ConfigApp::config);
         server.setExecutor(Executors.newFixedThreadPool(8));
+        server.bind(new InetSocketAddress(Integer.parseInt(port)), 0);
         server.start();
         System.out.println("listening on port " + port);
     }
