@@ -3,6 +3,7 @@ package platformdb
 import (
 	"time"
 
+	"ingot/internal/base/db"
 	"ingot/internal/platform"
 )
 
@@ -22,8 +23,10 @@ var apps = define(table[platform.App]{
 		object("features", func(a *platform.App) *map[string]bool { return &a.Features }),
 	},
 	virtual: map[string]field{"organization_guid": orgOfSpace},
-	visible: inVisibleSpaces,
-	with:    map[string]string{"platform_series": "app_guid", "platform_git_sources": "app_guid"},
+	derived: []derived[platform.App]{{column: "space_guid", follow: moved,
+		text: func(_ *db.Tx, a *platform.App) (any, error) { return a.SpaceGUID, nil }}},
+	seenBy: inSpaces,
+	with:   map[string]string{"platform_series": "app_guid", "platform_git_sources": "app_guid"},
 })
 
 var processes = define(table[platform.Process]{
@@ -46,8 +49,7 @@ var processes = define(table[platform.Process]{
 		text("droplet_guid", func(p *platform.Process) *string { return &p.DropletGUID }),
 		text("revision_guid", func(p *platform.Process) *string { return &p.RevisionGUID }),
 	},
-	virtual: ofApp,
-	visible: ofVisibleApps,
+	ofApp: func(p *platform.Process) string { return p.AppGUID },
 })
 
 var sidecars = define(table[platform.Sidecar]{
@@ -63,8 +65,7 @@ var sidecars = define(table[platform.Sidecar]{
 		sealed("platform_sidecars", "options", (*platform.Sidecar).Base,
 			func(s *platform.Sidecar) *platform.SidecarOptions { return &s.Options }),
 	},
-	virtual: ofApp,
-	visible: ofVisibleApps,
+	ofApp: func(s *platform.Sidecar) string { return s.AppGUID },
 })
 
 var deployments = define(table[platform.Deployment]{
@@ -91,8 +92,7 @@ var deployments = define(table[platform.Deployment]{
 		integer("revision_version", func(d *platform.Deployment) *int { return &d.RevisionVersion }),
 		integer("rolled_back_to", func(d *platform.Deployment) *int { return &d.RolledBackTo }),
 	},
-	virtual: ofApp,
-	visible: ofVisibleApps,
+	ofApp: func(d *platform.Deployment) string { return d.AppGUID },
 })
 
 var revisions = define(table[platform.Revision]{
@@ -111,14 +111,13 @@ var revisions = define(table[platform.Revision]{
 			func(r *platform.Revision) *map[string]platform.SidecarOptions { return &r.Options }),
 	},
 	virtual: map[string]field{
-		"space_guid": spaceOfApp, "organization_guid": orgOfApp,
 		"deployable": {kind: boolean,
 			sql: "EXISTS (SELECT 1 FROM platform_droplets d WHERE d.guid = t.droplet_guid AND d.state = 'STAGED')"},
 		// A process of the app, which is started, runs it.
 		"deployed": {kind: boolean, sql: `EXISTS (SELECT 1 FROM platform_processes p JOIN platform_apps a ON a.guid = p.app_guid
 			WHERE p.app_guid = t.app_guid AND p.revision_guid = t.guid AND a.state = 'STARTED')`},
 	},
-	visible: ofVisibleApps,
+	ofApp: func(r *platform.Revision) string { return r.AppGUID },
 })
 
 var tasks = define(table[platform.Task]{
@@ -137,12 +136,11 @@ var tasks = define(table[platform.Task]{
 		integer("log_rate", func(t *platform.Task) *int64 { return &t.LogRate }),
 	},
 	virtual: map[string]field{
-		"space_guid": spaceOfApp, "organization_guid": orgOfApp,
 		// There is a newer one of the same app.
 		"superseded": {kind: boolean,
 			sql: "EXISTS (SELECT 1 FROM platform_tasks n WHERE n.app_guid = t.app_guid AND n.sequence_id > t.sequence_id)"},
 	},
-	visible: ofVisibleApps,
+	ofApp: func(t *platform.Task) string { return t.AppGUID },
 })
 
 var instances = define(table[platform.Instance]{

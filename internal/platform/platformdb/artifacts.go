@@ -16,8 +16,7 @@ var packages = define(table[platform.Package]{
 		sealed("platform_packages", "password", (*platform.Package).Base,
 			func(p *platform.Package) *string { return &p.Password }),
 	},
-	virtual: ofApp,
-	visible: ofVisibleApps,
+	ofApp: func(p *platform.Package) string { return p.AppGUID },
 })
 
 var builds = define(table[platform.Build]{
@@ -39,8 +38,7 @@ var builds = define(table[platform.Build]{
 		text("creator_name", func(b *platform.Build) *string { return &b.CreatorName }),
 		text("creator_mail", func(b *platform.Build) *string { return &b.CreatorMail }),
 	},
-	virtual: ofApp,
-	visible: ofVisibleApps,
+	ofApp: func(b *platform.Build) string { return b.AppGUID },
 })
 
 var droplets = define(table[platform.Droplet]{
@@ -67,9 +65,8 @@ var droplets = define(table[platform.Droplet]{
 		text("execution_metadata", func(d *platform.Droplet) *string { return &d.ExecutionMetadata }),
 	},
 	virtual: map[string]field{
-		"space_guid": spaceOfApp, "organization_guid": orgOfApp,
 		"current": {kind: boolean, sql: "EXISTS (SELECT 1 FROM platform_apps a WHERE a.guid = t.app_guid AND " +
 			"a.droplet_guid = t.guid)"},
 	},
-	visible: ofVisibleApps,
+	ofApp: func(d *platform.Droplet) string { return d.AppGUID },
 })

@@ -18,6 +18,8 @@ type derived[T any] struct {
 	insert string                               // an INSERT up to its rows
 	tuple  string                               // one row
 	rows   func(row *T) [][]any                 // the values of each
+	// follow, unless it is nil, is all that there is to do, when the column changes: rows of other tables repeat it.
+	follow func(tx *db.Tx, row *T) error
 }
 
 // labelsOf derives the labels of all nouns, which share a table.
@@ -56,7 +58,21 @@ func (t *table[T]) membersOf(c column[T]) derived[T] {
 // rowsOfInsert bounds how many rows one statement inserts.
 const rowsOfInsert = 64
 
+// change makes the table follow a change of the row.
+func (d *derived[T]) change(tx *db.Tx, row *T, guid string) error {
+	if d.follow != nil {
+		return d.follow(tx, row)
+	}
+	if err := d.drop(tx, guid); err != nil {
+		return err
+	}
+	return written(d.add(tx, row))
+}
+
 func (d *derived[T]) add(tx *db.Tx, row *T) error {
+	if d.follow != nil {
+		return nil
+	}
 	for part := range slices.Chunk(d.rows(row), rowsOfInsert) {
 		tuples := strings.TrimSuffix(strings.Repeat(d.tuple+", ", len(part)), ", ")
 		if _, err := tx.Exec(d.insert+tuples, slices.Concat(part...)...); err != nil {
@@ -67,12 +83,11 @@ func (d *derived[T]) add(tx *db.Tx, row *T) error {
 }
 
 func (d *derived[T]) drop(tx *db.Tx, guids ...string) error {
+	if d.follow != nil {
+		return nil
+	}
 	for part := range slices.Chunk(guids, maxMarks) {
-		values := make([]any, len(part))
-		for i, guid := range part {
-			values[i] = guid
-		}
-		in, args := oneOf(tx.Dialect(), exact, values)
+		in, args := oneOf(tx.Dialect(), exact, values(part))
 		if _, err := tx.Exec(d.remove+in, args...); err != nil {
 			return err
 		}

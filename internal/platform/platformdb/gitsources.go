@@ -28,7 +28,7 @@ var gitSources = define(table[platform.GitSource]{
 		moment("deployed_at", func(s *platform.GitSource) *time.Time { return &s.Deployed }),
 		text("error", func(s *platform.GitSource) *string { return &s.Error }),
 	},
-	visible: inVisibleSpaces,
+	seenBy: inSpaces,
 })
 
 // GitSources implements platform.Tx.

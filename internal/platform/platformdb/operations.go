@@ -56,8 +56,8 @@ var auditEvents = define(table[platform.AuditEvent]{
 	// Events are for those who work in a space or audit it or its organization;
 	// managers need to be auditors too. The organization of an event in a space
 	// is asked as well: events outlive their spaces.
-	visible: "t.space_guid IN (" + spacesFor(platform.ReadEvents) + ") OR t.organization_guid IN (" +
-		organizationsFor(platform.ReadEvents) + ")",
+	seenBy: []lookup{{"space_guid", spacesFor(platform.ReadEvents)},
+		{"organization_guid", organizationsFor(platform.ReadEvents)}},
 })
 
 // Everybody may see a job: its guid is the secret.

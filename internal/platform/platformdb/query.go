@@ -23,12 +23,12 @@ type statement struct {
 	args []any
 }
 
-// selection is a SELECT of the rows that q selects, in its order.
-func (t *table[T]) selection(d db.Dialect, columns string, q platform.Query) (statement, error) {
+// selection is a SELECT of the rows that q selects and that are seen, in its order.
+func (t *table[T]) selection(d db.Dialect, columns string, q platform.Query, seen statement) (statement, error) {
 	if len(q.Only) > 0 && len(q.Only) != strings.Count(columns, ",")+1 {
 		return statement{}, fmt.Errorf("%s lack a column of %q", t.plural, q.Only)
 	}
-	s, err := t.matches(d, q)
+	s, err := t.matches(d, q, seen)
 	if err != nil {
 		return s, err
 	}
@@ -108,7 +108,7 @@ func (t *table[T]) order(q platform.Query) (string, error) {
 }
 
 // matches is the WHERE clause for t, or nothing.
-func (t *table[T]) matches(d db.Dialect, q platform.Query) (statement, error) {
+func (t *table[T]) matches(d db.Dialect, q platform.Query, seen statement) (statement, error) {
 	var all []string
 	var s statement
 	add := func(condition string, args ...any) {
@@ -136,16 +136,8 @@ func (t *table[T]) matches(d db.Dialect, q platform.Query) (statement, error) {
 		}
 		add(condition, args...)
 	}
-	if q.Reader != nil && t.visible != "" {
-		reader := q.Reader.UserGUID
-		if !storable(reader) {
-			reader = "" // no user has it
-		}
-		args := make([]any, strings.Count(t.visible, "?"))
-		for i := range args {
-			args[i] = reader
-		}
-		add("("+t.visible+")", args...)
+	if seen.sql != "" {
+		add("("+seen.sql+")", seen.args...)
 	}
 	if len(all) > 0 {
 		s.sql = " WHERE " + strings.Join(all, " AND ")

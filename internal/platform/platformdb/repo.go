@@ -27,7 +27,11 @@ func (r repo[T]) Get(guid string) (*T, error) {
 func (r repo[T]) First(q platform.Query) (*T, error) {
 	q.Page, q.PerPage = 1, 1
 	columns, names := r.t.columnsFor(q)
-	s, err := r.t.selection(r.tx.Dialect(), names, q)
+	seen, err := r.t.seen(r.tx, q)
+	if err != nil {
+		return nil, err
+	}
+	s, err := r.t.selection(r.tx.Dialect(), names, q, seen)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +40,11 @@ func (r repo[T]) First(q platform.Query) (*T, error) {
 
 func (r repo[T]) List(q platform.Query) (page []*T, total int, err error) {
 	columns, names := r.t.columnsFor(q)
-	s, err := r.t.selection(r.tx.Dialect(), names, q)
+	seen, err := r.t.seen(r.tx, q)
+	if err != nil {
+		return nil, 0, err
+	}
+	s, err := r.t.selection(r.tx.Dialect(), names, q, seen)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -49,12 +57,20 @@ func (r repo[T]) List(q platform.Query) (page []*T, total int, err error) {
 	if n := len(page); q.PerPage <= 0 || n < q.PerPage && (n > 0 || before == 0) {
 		return page, before + n, nil
 	}
-	total, err = r.Count(q)
+	total, err = r.count(q, seen)
 	return page, total, err
 }
 
 func (r repo[T]) Count(q platform.Query) (n int, err error) {
-	s, err := r.t.matches(r.tx.Dialect(), q)
+	seen, err := r.t.seen(r.tx, q)
+	if err != nil {
+		return 0, err
+	}
+	return r.count(q, seen)
+}
+
+func (r repo[T]) count(q platform.Query, seen statement) (n int, err error) {
+	s, err := r.t.matches(r.tx.Dialect(), q, seen)
 	if err != nil {
 		return 0, err
 	}
@@ -79,6 +95,9 @@ func (r repo[T]) Insert(row *T) error {
 	values, err := r.t.values(r.tx, row)
 	if err != nil {
 		return err
+	}
+	if r.t.ofApp != nil {
+		values = append(values, r.t.ofApp(row))
 	}
 	if _, err := r.tx.Exec(r.t.insert, values...); err != nil {
 		return written(err)
@@ -113,11 +132,8 @@ func (r repo[T]) Update(row *T) error {
 		return notFound(nil)
 	}
 	for _, d := range stale {
-		if err := d.drop(r.tx, base.GUID); err != nil {
+		if err := d.change(r.tx, row, base.GUID); err != nil {
 			return err
-		}
-		if err := d.add(r.tx, row); err != nil {
-			return written(err)
 		}
 	}
 	return nil
@@ -169,7 +185,11 @@ func (r repo[T]) Delete(guid string) error {
 
 // DeleteAll takes no notice of order and page.
 func (r repo[T]) DeleteAll(q platform.Query) (int, error) {
-	s, err := r.t.matches(r.tx.Dialect(), q)
+	seen, err := r.t.seen(r.tx, q)
+	if err != nil {
+		return 0, err
+	}
+	s, err := r.t.matches(r.tx.Dialect(), q, seen)
 	if err != nil {
 		return 0, err
 	}

@@ -49,7 +49,7 @@ var routes = define(table[platform.Route]{
 			kind: boolean, sql: "NOT EXISTS (SELECT 1 FROM platform_destinations d WHERE d.route_guid = t.guid)",
 		},
 	},
-	visible: inVisibleSpaces + " OR t.guid IN (" + routesSharedVisible + ")",
+	seenBy: []lookup{{"space_guid", visibleSpaces}, {"guid", routesSharedVisible}},
 })
 
 var destinations = define(table[platform.Destination]{

@@ -163,7 +163,7 @@ var serviceInstances = define(table[platform.ServiceInstance]{
 		"broker_guid": through("plan_guid", "o.broker_guid",
 			"p.guid FROM platform_service_offerings o JOIN platform_service_plans p ON p.offering_guid = o.guid"),
 	},
-	visible: inVisibleSpaces + " OR t.guid IN (" + instancesSharedVisible + ")",
+	seenBy: []lookup{{"space_guid", visibleSpaces}, {"guid", instancesSharedVisible}},
 })
 
 // lastOperation are the columns of the last operation.
@@ -210,7 +210,7 @@ var serviceBindings = define(table[platform.ServiceBinding]{
 			`i.guid FROM platform_service_offerings o JOIN platform_service_plans p ON p.offering_guid = o.guid
 				JOIN platform_service_instances i ON i.plan_guid = p.guid`),
 	},
-	visible: inVisibleSpaces,
+	seenBy: inSpaces,
 })
 
 var credentialRotations = define(table[platform.CredentialRotation]{
@@ -234,5 +234,5 @@ var credentialRotations = define(table[platform.CredentialRotation]{
 		moment("revoke_at", func(r *platform.CredentialRotation) *time.Time { return &r.RevokeAt }),
 		text("description", func(r *platform.CredentialRotation) *string { return &r.Description }),
 	},
-	visible: inVisibleSpaces,
+	seenBy: inSpaces,
 })

@@ -22,8 +22,13 @@ type table[T any] struct {
 	// the row of the table.
 	virtual map[string]field
 	// visible is the condition under which a reader, whose guid is each ?,
-	// sees the row t. Without one everybody does.
+	// sees the row t. Without one, and without seenBy, everybody does.
 	visible string
+	// seenBy are the columns of which one has to have a guid that the reader sees.
+	seenBy []lookup
+	// ofApp returns the guid of the app that a row belongs to. Its space is in a column of the table, which
+	// nothing but an insert sets, and by which a reader sees the row.
+	ofApp func(*T) string
 	// with are tables whose rows go with a row of this one, by the column that has its guid.
 	with map[string]string
 
@@ -84,6 +89,11 @@ func define[T any](t table[T]) *table[T] {
 			t.derived = append(t.derived, t.membersOf(c))
 		}
 	}
+	if t.ofApp != nil {
+		t.seenBy = inSpaces
+		t.fields["space_guid"] = field{kind: exact, sql: "t.space_guid", unordered: true}
+		t.fields["organization_guid"] = orgOfSpace
+	}
 	for name, f := range t.virtual {
 		f.unordered = true
 		t.fields[name] = f
@@ -103,6 +113,10 @@ func define[T any](t table[T]) *table[T] {
 	}
 	t.list, t.bare = strings.Join(qualified, ", "), strings.Join(bare, ", ")
 	t.insert = "INSERT INTO " + t.name + " (" + strings.Join(names, ", ") + ") VALUES (" + marks(len(names)) + ")"
+	if t.ofApp != nil {
+		t.insert = "INSERT INTO " + t.name + " (" + strings.Join(names, ", ") + ", space_guid) VALUES (" +
+			marks(len(names)) + ", COALESCE((SELECT a.space_guid FROM platform_apps a WHERE a.guid = ?), ''))"
+	}
 	t.update = "UPDATE " + t.name + " SET " + strings.Join(names[1:], " = ?, ") + " = ? WHERE guid = ?"
 	return &t
 }

@@ -85,6 +85,27 @@ func testVisibility(k *kit) {
 	// A role that is taken back shows nothing any more.
 	k.update(func(tx platform.Tx) error { return tx.Roles().Delete("role-space_developer") })
 	checkSeen(k, "dismissed", reader.UserGUID, seen{domains: []string{"all"}, users: []string{"space_developer"}})
+	// What belongs to an app is seen where the app is.
+	k.update(func(tx platform.Tx) error {
+		app, err := tx.Apps().Get("app-a1")
+		if err != nil {
+			return err
+		}
+		app.SpaceGUID, app.Name = "space-b1", "moved"
+		return tx.Apps().Update(app)
+	})
+	for who, want := range map[string][]string{"user-stranger": {"a1", "b1"}, "user-space_auditor": nil} {
+		q, of := platform.Query{Reader: &platform.Reader{UserGUID: who}}, func(kind string) (guids []string) {
+			for _, space := range want {
+				guids = append(guids, kind+"-"+space)
+			}
+			return guids
+		}
+		processes.expect(k, q, "processes of a moved app", of("process")...)
+		revisions.expect(k, q, "revisions of a moved app", of("revision")...)
+		packages.expect(k, q, "packages of a moved app", of("package")...)
+		tasks.expect(k, q, "tasks of a moved app", of("task")...)
+	}
 }
 
 func checkSeen(k *kit, who, guid string, want seen) {

@@ -57,6 +57,8 @@ type Config struct {
 		PurgeTraffic(ctx context.Context) error
 		// PurgeSeries removes points of apps that no longer exist, and those that are too old.
 		PurgeSeries(ctx context.Context, now int64) error
+		// FillSpaces completes rows that servers of an older version have inserted.
+		FillSpaces(ctx context.Context) error
 	}
 	// PurgeTasks removes tasks that were over long ago.
 	PurgeTasks func(platform.Tx) error
@@ -103,6 +105,11 @@ func (c *Cleaner) Sweep(ctx context.Context) {
 	if !c.SharedLogs || c.Lead(ctx, "sweep-logs") {
 		if err := c.sweepLogs(ctx); err != nil && ctx.Err() == nil {
 			c.Log.WarnContext(ctx, "logs of deleted apps could not be removed; this is tried again", "error", err)
+		}
+	}
+	if c.Lead(ctx, "fill-spaces") {
+		if err := c.Rows.FillSpaces(ctx); err != nil && ctx.Err() == nil {
+			c.Log.WarnContext(ctx, "rows of an older server could not be completed; this is tried again", "error", err)
 		}
 	}
 	c.trim(ctx)
