@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -151,12 +152,31 @@ func TestGitPush(t *testing.T) {
 	clone.commit(t, map[string]string{"run.sh": "VERSION=7 exec ./probe\n"})
 	clone.git(t, "push", "origin", "HEAD")
 	version("7")
+	g.own(t, 25_000)
+	g.git(t, "fetch", "-q", "ingot")
+	if ours, theirs := g.git(t, "rev-parse", "ingot/main"), clone.git(t, "rev-parse", "HEAD"); ours != theirs {
+		t.Errorf("with many commits of its own, the repository has fetched %s, want %s", ours, theirs)
+	}
 
 	// The commit is deployed again after the app was deployed in another way.
 	client.ok(t, "push", "pushed", "-p", clone.dir, "-f", filepath.Join(clone.dir, "manifest.yml"), "--strategy",
 		"rolling")
 	clone.git(t, "fetch", "-q", "origin")
 	contains(t, clone.git(t, "push", "origin", "HEAD"), "pushed is running.")
+}
+
+// own gives the repository a branch with commits that no other one has. A client that fetches names them all.
+func (g *gitFolder) own(t *testing.T, n int) {
+	t.Helper()
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "commit refs/heads/own\ncommitter a <a@example.org> %d +0000\ndata 1\nx\n", 1_700_000_000+i)
+	}
+	c := g.command(t.Context(), t, "fast-import", "--quiet")
+	c.Stdin = strings.NewReader(text.String())
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("git fast-import: %v\n%s", err, out)
+	}
 }
 
 // gitChanges has pushes that replace the app.

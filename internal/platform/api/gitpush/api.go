@@ -48,7 +48,7 @@ func (a *API) Routes(g *web.Group) {
 	write, read := rest.Write.OrPassword(), rest.Read.OrPassword()
 	// More than is accepted is read, because git shows the answer only after it has sent all.
 	pushes := web.Limits{Body: 4 * a.MaxUpload, Read: time.Hour}
-	fetches := web.Limits{Body: 1 << 20, Read: time.Minute, Write: time.Hour}
+	fetches := web.Limits{Body: maxHaves, Read: time.Minute, Write: time.Hour}
 	g.Handle(http.MethodGet, root+"/info/refs", read, a.infoRefs)
 	g.Within(pushes).Storing().Handle(http.MethodPost, root+"/"+receivePack, write, a.receive)
 	g.Within(fetches).Handle(http.MethodPost, root+"/"+uploadPack, read, a.upload)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,9 +101,16 @@ func TestSlots(t *testing.T) {
 	if s.all != 0 || len(s.users)+len(s.orgs)+len(s.apps) != 0 {
 		t.Errorf("left after all: %+v", &s)
 	}
-	for i := range pushesOfAll {
+	// Two organizations with two pushes each leave room for one of every other one.
+	enter("0", "0", "0", "")
+	enter("00", "0", "00", "")
+	enter("1", "1", "1", "")
+	enter("11", "1", "11", "")
+	for i := 4; i < pushesOfAll; i++ {
 		name := fmt.Sprint(i)
 		enter(name, name, name, "")
+		enter(name+"'", name, name+"'", fmt.Sprint(i+1)+" pushes are in progress")
+		enter(name, name+"'", name+"'", fmt.Sprint(i+1)+" pushes are in progress")
 	}
 	enter("x", "x", "x", "8 pushes are in progress")
 }
@@ -234,6 +242,23 @@ func TestWants(t *testing.T) {
 	text = appendLine(appendLine(text, "have "+hash(2).String()+"\n"), "done\n")
 	if q, err = readWants(bytes.NewReader(text), ignored); err != nil || !q.done {
 		t.Errorf("%+v, %v", q, err)
+	}
+	// A client may have any number of its own commits.
+	before, _, _ := bytes.Cut(text, []byte("0032have"))
+	many := slices.Clone(before)
+	for range 50_000 {
+		many = appendLine(many, "have "+hash(2).String()+"\n")
+	}
+	many = appendLine(many, "done\n")
+	if q, err = readWants(bytes.NewReader(many), ignored); err != nil || !q.done || len(many) > maxHaves {
+		t.Errorf("with many commits: %+v, %v", q, err)
+	}
+	var wanted []byte
+	for range maxWants + 1 {
+		wanted = appendLine(wanted, "want "+hash(1).String()+"\n")
+	}
+	if _, err := readWants(bytes.NewReader(wanted), ignored); err == nil {
+		t.Error("any number of wants is accepted")
 	}
 	for _, bad := range []string{"want", "deepen 1", "command=fetch"} {
 		if _, err := readWants(bytes.NewReader(appendLine(nil, bad)), ignored); err == nil {

@@ -6,7 +6,8 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// Limits of pushes at the same time: each has a list of its objects in memory.
+// Limits of pushes at the same time: each has a list of its objects in memory. A user or an organization gets the
+// second one only if fewer than half of them are in progress.
 const (
 	pushesOfAll = 8
 	pushesOfOne = 2 // of one user, and of one organization
@@ -34,8 +35,8 @@ func (s *slots) enter(user, org, app string) (leave func(), err error) {
 	case s.users[user] >= pushesOfOne, s.orgs[org] >= pushesOfOne:
 		return nil, fault.New(fault.RateLimited,
 			"%d pushes of the same user or organization are in progress: push again when one is done", pushesOfOne)
-	case s.all >= pushesOfAll:
-		return nil, fault.New(fault.RateLimited, "%d pushes are in progress: push again when one is done", pushesOfAll)
+	case s.all >= pushesOfAll, s.all >= pushesOfAll/2 && s.users[user]+s.orgs[org] > 0:
+		return nil, fault.New(fault.RateLimited, "%d pushes are in progress: push again when one is done", s.all)
 	}
 	if s.apps == nil {
 		s.users, s.orgs, s.apps = map[string]int{}, map[string]int{}, map[string]bool{}

@@ -12,8 +12,12 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// maxWants limits the lines of a request to fetch.
-const maxWants = 10_000
+// Limits of a request to fetch. A client names all its own commits, of which a server only has to read the names: it
+// does not keep them.
+const (
+	maxWants = 1000
+	maxHaves = 32 << 20 // bytes, also of a compressed request
+)
 
 // upload sends the whole repository: what the client has already is not looked for.
 func (a *API) upload(w http.ResponseWriter, r *http.Request) error {
@@ -28,7 +32,7 @@ func (a *API) upload(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return errProtocol
 		}
-		body = io.LimitReader(z, 4<<20)
+		body = io.LimitReader(z, maxHaves)
 	}
 	streamed := isStream(r.Context())
 	q, err := readWants(body, func() error {
@@ -73,7 +77,7 @@ type wants struct {
 // readWants calls listed for each list of commits that the client has.
 func readWants(r io.Reader, listed func() error) (q wants, err error) {
 	lists := 0 // of wants, then of what the client has
-	for range maxWants {
+	for {
 		line, flush, err := readLine(r)
 		if errors.Is(err, io.EOF) {
 			return q, nil
@@ -102,7 +106,9 @@ func readWants(r io.Reader, listed func() error) (q wants, err error) {
 			if len(q.wants) == 0 {
 				q.bands = slices.Contains(fields[1:], "side-band-64k")
 			}
-			q.wants = append(q.wants, fields[0])
+			if q.wants = append(q.wants, fields[0]); len(q.wants) > maxWants {
+				return q, errProtocol
+			}
 		case "have":
 		case "done":
 			q.done = true
@@ -113,5 +119,4 @@ func readWants(r io.Reader, listed func() error) (q wants, err error) {
 			return q, errProtocol
 		}
 	}
-	return q, errProtocol
 }

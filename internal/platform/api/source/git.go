@@ -44,7 +44,8 @@ func (g *gitOrder) checked(old *platform.GitSource) (*platform.GitSource, error)
 	return src, nil
 }
 
-// Limits of fetches at the same time: each has a list of objects in memory.
+// Limits of fetches at the same time: each has a list of objects in memory. An organization gets its second one only
+// if fewer than half of them are in progress, so that a few with slow git servers do not hold them all.
 const (
 	fetchesOfAll = 6
 	fetchesOfOrg = 2
@@ -60,7 +61,7 @@ type fetches struct {
 func (f *fetches) enter(org string) (leave func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.all >= fetchesOfAll || f.orgs[org] >= fetchesOfOrg {
+	if own := f.orgs[org]; f.all >= fetchesOfAll || own >= fetchesOfOrg || own > 0 && f.all >= fetchesOfAll/2 {
 		return nil, fault.New(fault.RateLimited, "Other git repositories are being fetched at the moment, at most %d for an "+
 			"organization and %d in all: try again in a minute", fetchesOfOrg, fetchesOfAll)
 	}
