@@ -42,7 +42,7 @@ func TestNotificationsGuide(t *testing.T) {
 	s := start(t, options{Args: []string{"--demo"}})
 	dir := t.TempDir()
 	var script strings.Builder
-	for _, name := range []string{"", "-templates", "-inbox", "-push", "-reference", "-workflows", "-digests"} {
+	for _, name := range []string{"", "-templates", "-inbox", "-push", "-reference", "-topics", "-workflows", "-digests"} {
 		script.WriteString(documented(t, s, "notifications"+name+".md"))
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script.String())

@@ -38,6 +38,9 @@ func OrganizationRole(guid, role string) *Audience {
 // Scope is all users with a scope.
 func Scope(name string) *Audience { return &Audience{Type: "scope", ID: name} }
 
+// Topic is the subscribers of a topic of the client.
+func Topic(name string) *Audience { return &Audience{Type: "topic", ID: name} }
+
 // Everyone is all users.
 func Everyone() *Audience { return &Audience{Type: "everyone"} }
 

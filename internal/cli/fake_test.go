@@ -207,6 +207,9 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 	binding := object{"guid": "binding-guid", "name": "key", "type": "app", "relationships": object{"app": to(guidApp),
 		"service_instance": to("si-guid")}}
 
+	if strings.Contains(call, " /notify/topics") {
+		return topicAnswer(r)
+	}
 	switch call {
 	case "GET /":
 		links := object{"cloud_controller_v3": object{"href": f.URL + "/v3", "meta": object{"version": "3.211.0"}},
@@ -503,17 +506,12 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		return 200, object{"messages": []any{message(), object{"id": "message-2", "send_id": "send-1", "status": "delivered",
 			"user_id": "user-guid", "channel": "inbox", "attempts": 1, "updated_at": "2026-11-18T12:00:00Z"}}}
 	case "GET /notify/recipient_data":
-		of := message()
-		of["client_id"], of["kind_id"], of["subject"], of["received_at"] = "sender", "disk-full", "Disk full", stamp
-		return 200, object{"suppressions": []any{object{"email": "dora@example.org", "source": "bounce", "reason": "5.1.1",
-			"created_at": stamp}}, "quiet_hours": []any{object{"from": "22:00", "to": "07:00", "zone": "Europe/Berlin"}},
-			"unsubscribed": []any{object{"client_id": "sender", "kind_id": "news", "everything": false,
-				"channels": []any{"email"}, "kept": true}}, "lists": []any{}, "scheduled": []any{}, "inbox": []any{},
-			"messages": []any{of}}
+		return 200, recipientData()
 	case "POST /notify/erasures":
 		return 200, object{"id": "erasure-1", "status": "finished", "created_at": stamp, "finished_at": stamp,
 			"erased": object{"messages": 3, "canceled": 1, "contents": 2, "list_entries": 1, "inbox_notifications": 4,
-				"webhook_calls": 0, "push_subscriptions": 2}, "kept_as_hash": object{"unsubscribed": 1, "suppressions": 1}}
+				"webhook_calls": 0, "push_subscriptions": 2, "topics": 1},
+			"kept_as_hash": object{"unsubscribed": 1, "suppressions": 1}}
 	case "GET /notify/figures":
 		return 200, deliveryFigures()
 	case "GET /notify/usage":
@@ -529,7 +527,8 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 				"offers": object{"description": "Offers", "source_description": "Disk watch", "subscribed": false,
 					"channels": object{"email": false}}},
 				"campaign_types": object{"type-1": object{"description": "Campaign", "source_description": "Sender",
-					"subscribed": true, "channels": object{"email": true}}}}}}
+					"subscribed": true, "channels": object{"email": true}}},
+				"topics": topicPreferences()}}}
 	case "PUT /notify/notifications", "PUT /notify/clients/sender/notifications/disk-full/template":
 		return 204, nil
 	}

@@ -130,7 +130,7 @@ var accessToken = regexp.MustCompile(`bearer [\w.-]+`)
 
 // scenarios are the commands whose output is kept in testdata, one file each: as
 // plain text, as on a terminal, and as JSON.
-var scenarios = slices.Concat(channelScenarios, digestScenarios, throttleScenarios, figureScenarios, []scenario{
+var scenarios = slices.Concat(channelScenarios, digestScenarios, audienceScenarios, figureScenarios, []scenario{
 	{"api", []string{"api"}},
 	{"target", []string{"target", "-o", "acme", "-s", "dev"}},
 	{"login", []string{"login", "-a", "API", "-u", "admin", "-p", "secret", "-o", "acme", "-s", "dev"}},

@@ -112,10 +112,11 @@ type Erased struct {
 	// person alone.
 	Messages, Canceled, Contents int
 	Listed, Notifications        int
-	// Preferences and Suppressions are kept as hashes.
+	// Preferences, with topics that the person left, and Suppressions are kept as hashes.
 	Preferences, Suppressions int
 	Calls                     int // of webhooks, whose recipient was removed
 	Browsers                  int // that the user had subscribed
+	Topics                    int // that the person was subscribed to
 }
 
 // Erasure is a request to erase what is stored about a person.
@@ -140,7 +141,7 @@ const ErasuresKept = 10_000
 // People shows and erases what is stored about recipients.
 type People interface {
 	// ShowPerson calls add with everything that is stored about a person, in this order: values of the types
-	// Suppression and *QuietHours (if All is set), Objection, ListedMember, Send (that wait for their time),
+	// Suppression and *QuietHours (if All is set), Objection, TopicChoice, ListedMember, Send (that wait for their time),
 	// Notification, PushSubscription and Claimed, newest first.
 	ShowPerson(ctx context.Context, p Person, add func(any) error) error
 	// Erase stores the request, and erases what is there. It returns the erasure as it is then: it is not
@@ -148,7 +149,8 @@ type People interface {
 	// rest, also after a crash. ErrTooMany: the client has MaxErasures. What stays:
 	//
 	//   - messages without their recipient, so that the counts of sends stay right
-	//   - the hashes of suppressed addresses and of what the person unsubscribed from, so that both stay in effect
+	//   - the hashes of suppressed addresses, of what the person unsubscribed from and of topics that they left, so that
+	//     all stay in effect
 	Erase(ctx context.Context, e Erasure) (Erasure, error)
 	Erasure(ctx context.Context, id string) (Erasure, error)
 	// ContinueErasures continues erasures that are not finished, and returns how many are left.

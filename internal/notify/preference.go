@@ -88,6 +88,8 @@ type PreferenceChange struct {
 	Kinds map[KindRef]bool
 	// Wishes are changes of parts of kinds, which Kinds does not name.
 	Wishes map[KindRef]Wish
+	// Topics holds true for a topic to subscribe to, false for one to leave.
+	Topics map[TopicRef]bool
 	// Quiet sets the quiet hours, NoQuiet deletes them.
 	Quiet   *QuietHours
 	NoQuiet bool

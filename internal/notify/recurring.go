@@ -126,3 +126,16 @@ type Recurrings interface {
 	// MoveOccurrence makes Next due instead of At. An occurrence that is no longer due is no error.
 	MoveOccurrence(ctx context.Context, o Occurrence) error
 }
+
+// Holder is who had the rights to what is done later: a client, or a user who used the client.
+type Holder struct {
+	UserID string `json:"user_id,omitempty"`
+}
+
+// Rights tells what clients may do now.
+type Rights interface {
+	// Held returns those of scopes that the client, or the user of it, could have in a token now. A nil holder is not
+	// known: it may have been either. NotFound: the client or the user no longer exists. If the authorization server does
+	// not tell this service, all scopes are held.
+	Held(ctx context.Context, clientID string, by *Holder, scopes []string) ([]string, error)
+}

@@ -21,6 +21,8 @@ const (
 	ToEveryone AudienceType = "everyone"
 	ToScope    AudienceType = "scope"
 	ToEmail    AudienceType = "email"
+	// ToTopic is a topic of the client that sends, by its name.
+	ToTopic AudienceType = "topic"
 	// ToList is a list of recipients in Lists.
 	ToList AudienceType = "list"
 )
@@ -29,8 +31,8 @@ const (
 // templates and endorsements show them.
 type Audience struct {
 	Type AudienceType `json:"type"`
-	// ID is the guid of a user, space or organization, the scope, or the
-	// address.
+	// ID is the guid of a user, space or organization, the scope, the
+	// address, or the name of the topic.
 	ID string `json:"id,omitempty"`
 	// Role narrows an organization: OrgManager, OrgAuditor or BillingManager.
 	Role      string `json:"role,omitempty"`

@@ -33,6 +33,7 @@ type Store interface {
 	Templates
 	Partials
 	Preferences
+	Topics
 	Campaigns
 	Sends
 	Lists
@@ -130,7 +131,8 @@ type Preferences interface {
 	// CampaignPreferences lists the campaign types of these clients in the same way, and further ones by their ids.
 	CampaignPreferences(ctx context.Context, userID string, further ...string) ([]Preference, error)
 	// ChangePreferences applies all changes or none. The caller has checked
-	// that the kinds exist and are not critical.
+	// that the kinds exist and are not critical. It is ErrNotFound for a topic that does not exist, or that
+	// the user may not subscribe to, and ErrTooMany if its client has MaxSubscribers.
 	ChangePreferences(ctx context.Context, userID string, c PreferenceChange) error
 	// Unsubscribed returns the channels on which users do not want kinds, without those that are wanted on all:
 	// UnwantedAll for users who unsubscribed from the kind or from everything.

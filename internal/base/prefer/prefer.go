@@ -28,6 +28,15 @@ type Preferences struct {
 type Client struct {
 	Kinds         map[string]Kind `json:"kinds"`
 	CampaignTypes map[string]Kind `json:"campaign_types"`
+	// Topics are those that the user may subscribe to or leave, by their names.
+	Topics map[string]Topic `json:"topics"`
+}
+
+// Topic is whether a user is subscribed to a topic.
+type Topic struct {
+	Description string `json:"description"`
+	Source      string `json:"source_description"`
+	Subscribed  bool   `json:"subscribed"`
 }
 
 // Kind is what a user receives of a kind.
@@ -52,15 +61,22 @@ type Form struct {
 	Problems []string
 	None     bool
 	Sources  []source
-	More     int // kinds that are not shown
+	More     int // kinds and topics that are not shown
 	// Command does the same in a terminal, if it is to be shown.
 	Command string
 	Quiet   quietFields
 }
 
 type source struct {
-	Name  string
-	Kinds []*kindFields
+	Name   string
+	Kinds  []*kindFields
+	Topics []*topicFields
+}
+
+type topicFields struct {
+	Key, Title string
+	// Was reports that the user is subscribed, and On that they want to be.
+	Was, On bool
 }
 
 type kindFields struct {
@@ -86,7 +102,7 @@ type quietFields struct {
 	Days, Channels []choice
 }
 
-// MaxKinds limits the kinds that one form shows.
+// MaxKinds limits the kinds that one form shows, and the topics.
 const MaxKinds = 300
 
 var (
@@ -100,8 +116,9 @@ var (
 
 // keys of kinds and of campaign types begin with these.
 const (
-	ofKind = "kind"
-	ofType = "type"
+	ofKind  = "kind"
+	ofType  = "type"
+	ofTopic = "topic"
 )
 
 func key(what, client, id string) string {
@@ -111,7 +128,7 @@ func key(what, client, id string) string {
 // New returns the form for what is stored.
 func New(p Preferences) Form {
 	f := Form{None: p.Global}
-	n := 0
+	n, topics := 0, 0
 	for _, client := range slices.Sorted(maps.Keys(p.Clients)) {
 		of := p.Clients[client]
 		from := source{Name: client}
@@ -135,7 +152,20 @@ func New(p Preferences) Form {
 				n++
 			}
 		}
-		if len(from.Kinds) > 0 {
+		for _, name := range slices.Sorted(maps.Keys(of.Topics)) {
+			if topics == MaxKinds {
+				f.More++
+				continue
+			}
+			topics++
+			t := of.Topics[name]
+			if len(from.Kinds) == 0 {
+				from.Name = cmp.Or(t.Source, from.Name)
+			}
+			from.Topics = append(from.Topics, &topicFields{key(ofTopic, client, name), cmp.Or(t.Description, name),
+				t.Subscribed, t.Subscribed})
+		}
+		if len(from.Kinds)+len(from.Topics) > 0 {
 			f.Sources = append(f.Sources, from)
 		}
 	}
@@ -202,6 +232,13 @@ func (f *Form) Refused(form url.Values, why ...string) {
 			}
 		}
 	}
+	for _, from := range f.Sources {
+		for _, t := range from.Topics {
+			if slices.Contains(form["topic"], t.Key) {
+				t.On = slices.Contains(form["in"], t.Key)
+			}
+		}
+	}
 	f.Quiet.On = form.Get("quiet") != ""
 	f.Quiet.set(quietOf(form))
 }
@@ -223,6 +260,12 @@ type Change struct {
 type ClientChange struct {
 	Kinds         map[string]KindChange `json:"kinds,omitempty"`
 	CampaignTypes map[string]KindChange `json:"campaign_types,omitempty"`
+	Topics        map[string]Choice     `json:"topics,omitempty"`
+}
+
+// Choice subscribes to a topic or leaves it.
+type Choice struct {
+	Subscribed bool `json:"subscribed"`
 }
 
 // KindChange changes what a user receives of a kind.
@@ -248,8 +291,20 @@ func Read(form url.Values) (Change, error) {
 		c.Quiet = null{}
 	}
 	kinds := form["kind"]
-	if len(kinds) > MaxKinds {
-		return c, fault.New(fault.BadRequest, "The form has too many kinds of notifications.")
+	if len(kinds) > MaxKinds || len(form["topic"]) > MaxKinds {
+		return c, fault.New(fault.BadRequest, "The form has too many kinds of notifications or topics.")
+	}
+	for _, key := range form["topic"] {
+		// Only what the user changed: the client may have subscribed them meanwhile.
+		on := slices.Contains(form["in"], key)
+		if on == slices.Contains(form["inside"], key) {
+			continue
+		}
+		client, name, err := split(key, ofTopic)
+		if err != nil {
+			return c, err
+		}
+		c.of(client).Topics[name] = Choice{on}
 	}
 	shown := map[string]map[string]bool{}
 	for _, field := range form["shown"] {
@@ -291,24 +346,38 @@ func kindChange(form url.Values, n string, ticks map[string]bool) (c KindChange,
 	return KindChange{Channels: ticks}, len(ticks) > 0
 }
 
-// add adds the change of a kind.
-func (c *Change) add(key string, change KindChange) error {
-	what, rest, _ := strings.Cut(key, "/")
-	a, b, ok := strings.Cut(rest, "/")
-	client, err := url.PathUnescape(a)
-	id, err2 := url.PathUnescape(b)
-	if !ok || cmp.Or(err, err2) != nil || what != ofKind && what != ofType {
-		return fault.New(fault.BadRequest, "The form cannot be read.")
-	}
+// of returns the changes of a client, which it adds.
+func (c *Change) of(client string) *ClientChange {
 	of := c.Clients[client]
 	if of == nil {
-		of = &ClientChange{map[string]KindChange{}, map[string]KindChange{}}
+		of = &ClientChange{map[string]KindChange{}, map[string]KindChange{}, map[string]Choice{}}
 		c.Clients[client] = of
 	}
-	if what == ofKind {
-		of.Kinds[id] = change
+	return of
+}
+
+// split returns the client and the id of a key that begins with one of some words.
+func split(key string, words ...string) (client, id string, err error) {
+	what, rest, _ := strings.Cut(key, "/")
+	a, b, ok := strings.Cut(rest, "/")
+	client, err = url.PathUnescape(a)
+	id, err2 := url.PathUnescape(b)
+	if !ok || cmp.Or(err, err2) != nil || !slices.Contains(words, what) {
+		return "", "", fault.New(fault.BadRequest, "The form cannot be read.")
+	}
+	return client, id, nil
+}
+
+// add adds the change of a kind.
+func (c *Change) add(key string, change KindChange) error {
+	client, id, err := split(key, ofKind, ofType)
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(key, ofKind) {
+		c.of(client).Kinds[id] = change
 	} else {
-		of.CampaignTypes[id] = change
+		c.of(client).CampaignTypes[id] = change
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ const stored = `{"global_unsubscribe":false,"quiet_hours":{"from":"21:30","to":"
 		"channels":{"email":true,"inbox":false}},
 	"left":{"description":"Left","source_description":"<u>Shop</u>","subscribed":false,"channels":{"email":false}},
 	"room":{"description":"Room","source_description":"Shop","subscribed":true,"channels":{}}},
+	"topics":{"t 1":{"description":"<i>T</i>","source_description":"Shop","subscribed":true},"t2":{"subscribed":false}},
 	"campaign_types":{"t":{"description":"Offers","source_description":"","subscribed":true,"channels":{"fax":true}}}}}}`
 
 func form(t *testing.T, text string) prefer.Form {
@@ -49,6 +50,8 @@ func TestForm(t *testing.T) {
 		`value="kind/a%2Fb/k%201"`, "&lt;i&gt;One&lt;/i&gt;", "&lt;u&gt;Shop&lt;/u&gt;", `value="0.email" checked`,
 		`name="on" value="0.inbox">`, `name="off" value="0">`, `<legend>Left <span class="badge">unsubscribed</span>`,
 		`name="was" value="1"`, `value="type/a%2Fb/t"`, `value="2.fax" checked> <span>by fax`, `name="had" value="1"`,
+		`name="inside" value="topic/a%2Fb/t%201"`, `name="in" value="topic/a%2Fb/t%201" checked> <span>&lt;i&gt;T&lt;/i&gt;`,
+		`name="in" value="topic/a%2Fb/t2"> <span>t2`,
 		`name="quiet" value="1" checked`, `value="21:30"`, `value="&lt;b&gt;zone&lt;/b&gt;"`, `value="mon" checked`,
 	} {
 		if !strings.Contains(page, want) {
@@ -69,10 +72,12 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	f := form(t, stored)
 	f.Refused(url.Values{"kind": {"kind/a%2Fb/left", "kind/a%2Fb/k%201"}, "on": {"0.email", "1.inbox"}, "off": {"1"},
+		"topic": {"topic/a%2Fb/t2", "topic/a%2Fb/t%201"}, "in": {"topic/a%2Fb/t2"},
 		"none": {"1"}, "from": {"<s>"}, "day": {"sun"}, "wait": {"sms"}}, "quiet_hours.to: wrong <em>")
 	page := shown(t, f)
 	for _, want := range []string{
 		`role="alert"`, "Quiet hours, to: wrong &lt;em&gt;", `name="on" value="0.email">`, `value="0.inbox" checked`, `value="1.email" checked`,
+		`name="in" value="topic/a%2Fb/t2" checked`, `name="in" value="topic/a%2Fb/t%201">`,
 		`name="off" value="0" checked`, `name="none" value="1" checked`, `value="&lt;s&gt;"`, `value="sun" checked`,
 		`value="sms" checked`, `name="quiet" value="1">`, `name="had" value="1"`,
 	} {
@@ -105,6 +110,10 @@ func TestRead(t *testing.T) {
 		"quiet hours": {url.Values{"quiet": {"1"}, "from": {"22:00"}, "to": {"07:00"}, "zone": {" UTC "},
 			"day": {"mon", "tue"}, "wait": {"sms"}}, `{"global_unsubscribe":false,"quiet_hours":{"from":"22:00","to":"07:00","zone":"UTC",` +
 			`"days":["mon","tue"],"channels":["sms"]}}`},
+		"topics": {url.Values{"topic": {"topic/a/in", "topic/a/out", "topic/b%2Fc/left", "topic/a/other"},
+			"inside": {"topic/a/in", "topic/b%2Fc/left"}, "in": {"topic/a/in", "topic/a/out", "topic/a/not-shown"}},
+			`{"global_unsubscribe":false,"clients":{"a":{"topics":{"out":{"subscribed":true}}},` +
+				`"b/c":{"topics":{"left":{"subscribed":false}}}}}`},
 		"no quiet hours": {url.Values{"had": {"1"}, "from": {"22:00"}}, `{"global_unsubscribe":false,"quiet_hours":null}`},
 		"none as before": {url.Values{"had": {""}, "from": {"22:00"}}, `{"global_unsubscribe":false}`},
 	} {
@@ -120,7 +129,9 @@ func TestRead(t *testing.T) {
 	}
 	many := url.Values{"kind": make([]string, prefer.MaxKinds+1)}
 	for _, bad := range []url.Values{many, {"kind": {"a/b"}, "shown": {"0.email"}}, {"kind": {"kind/a"}, "off": {"0"}},
-		{"kind": {"kind/%zz/b"}, "off": {"0"}}, {"kind": {"kind/a/%zz"}, "off": {"0"}}, {"kind": {"x/a/b"}, "off": {"0"}}} {
+		{"kind": {"kind/%zz/b"}, "off": {"0"}}, {"kind": {"kind/a/%zz"}, "off": {"0"}}, {"kind": {"x/a/b"}, "off": {"0"}},
+		{"topic": make([]string, prefer.MaxKinds+1)}, {"topic": {"topic/a"}, "in": {"topic/a"}},
+		{"topic": {"kind/a/b"}, "in": {"kind/a/b"}}, {"kind": {"topic/a/b"}, "off": {"0"}}} {
 		if _, err := prefer.Read(bad); !fault.Is(err, fault.BadRequest) {
 			t.Errorf("%.100v: %v", bad, err)
 		}

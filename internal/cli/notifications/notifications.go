@@ -244,6 +244,7 @@ type messageFlags struct {
 	Org      string `long:"org" value-name:"NAME|GUID" description:"To the users of an org"`
 	Role     string `long:"role" value-name:"ROLE" description:"With --org: only OrgManager, OrgAuditor or BillingManager"`
 	Scope    string `long:"scope" value-name:"SCOPE" description:"To users with a scope"`
+	Topic    string `long:"topic" value-name:"NAME" description:"To the subscribers of a topic"`
 	Email    string `long:"email" value-name:"ADDRESS" description:"To an e-mail address"`
 	Subject  string `long:"subject" value-name:"TEXT" description:"Subject"`
 	Text     string `long:"text" value-name:"TEXT" description:"Text, or @FILE"`
@@ -274,7 +275,8 @@ func sendNotification(ctx context.Context, s *core.Session, w core.Words, f *sen
 	if err := f.attach(ctx, s, body); err != nil {
 		return nil, err
 	}
-	if f.timeFlags != (timeFlags{}) || body["event"] != nil || body["attachments"] != nil || body["thread"] != nil {
+	if f.timeFlags != (timeFlags{}) || body["event"] != nil || body["attachments"] != nil || body["thread"] != nil ||
+		to.path == "" {
 		return f.sendTimed(ctx, s, body, to)
 	}
 	if f.Email != "" {
@@ -329,7 +331,7 @@ func (f *messageFlags) content(s *core.Session, kind string) (body map[string]an
 	return body, nil
 }
 
-// audience is whom to send to: the path of version 1 of the API, and the type of an audience.
+// audience is whom to send to: the path of version 1 of the API, if it has one, and the type of an audience.
 type audience struct{ path, kind, id string }
 
 // to returns the recipients.
@@ -343,6 +345,9 @@ func (f *messageFlags) to(ctx context.Context, s *core.Session) (audience, error
 	}
 	if f.Scope != "" {
 		all = append(all, audience{"/uaa_scopes/", "scope", f.Scope})
+	}
+	if f.Topic != "" {
+		all = append(all, audience{"", "topic", f.Topic}) // version 1 has none
 	}
 	for _, to := range []struct{ name, at, kind, audience string }{
 		{f.User, "/users/", "user", "user"}, {f.Space, "/spaces/", "space", "space"},
@@ -359,7 +364,7 @@ func (f *messageFlags) to(ctx context.Context, s *core.Session) (audience, error
 	}
 	if len(all) != 1 {
 		return audience{}, core.UsageError(
-			"exactly one of --everyone, --user, --space, --org, --scope, --email is required")
+			"exactly one of --everyone, --user, --space, --org, --scope, --topic, --email is required")
 	}
 	return all[0], nil
 }
@@ -474,7 +479,11 @@ func Commands() []*core.Command {
 			"disk-full --everyone --subject 'Disk full' --text 'Please tidy up'",
 			"disk-full --space dev --text 'Please tidy up'",
 			"maintenance --everyone --text 'In an hour' --at 2026-12-24T18:00:00+01:00",
+			"news --topic releases --text 'Version 2 is there'",
 			"invoice --email ann@example.com --html @mail.html --attach invoice.pdf --inline logo=logo.png"),
+		core.Entry("notifications topics", "", "List or change topics and their subscribers", core.NeedsLogin, changeTopics,
+			"", "--set releases --description 'New releases'", "--subscribe releases --user 4f1c2a7e --email dora@example.org",
+			"--subscribers releases", "--delete releases"),
 		core.Entry("notifications repeat", "NAME KIND", "Create or replace a recurring send", core.NeedsLogin, repeatSend,
 			"weekly news --cron '0 9 * * mon' --zone Europe/Berlin --everyone --subject 'This week' --text @week.txt",
 			"stand-up team --cron '45 8 * * mon-fri' --zone Europe/Berlin --space dev --text 'In 15 minutes' --ttl 15m"),
@@ -503,6 +512,7 @@ func Commands() []*core.Command {
 			"--client shop"),
 		core.Entry("notifications preferences", "", "Show or change your subscriptions", core.NeedsLogin, changePreferences,
 			"", "--unsubscribe my-sender/disk-full", "--off my-sender/news/email --on my-sender/news/inbox",
+			"--join my-sender/releases", "--leave my-sender/releases",
 			"--user mailto:dora@example.org --unsubscribe all"),
 		core.Entry("notifications browsers", "", "List or remove your browsers that get push messages", core.NeedsLogin,
 			changeBrowsers, "", "--remove 5d41402abc4b2a76", "--key"),

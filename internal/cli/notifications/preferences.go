@@ -21,6 +21,8 @@ type preferencesFlags struct {
 	Subscribe   []string `long:"subscribe" value-name:"CLIENT/KIND" description:"Subscribe to this kind; 'all' reverts --unsubscribe all"`
 	Off         []string `long:"off" value-name:"CLIENT/KIND/CHANNEL" description:"Turn one channel of this kind off, such as email"`
 	On          []string `long:"on" value-name:"CLIENT/KIND/CHANNEL" description:"Turn one channel of this kind on"`
+	Join        []string `long:"join" value-name:"CLIENT/TOPIC" description:"Subscribe to this topic"`
+	Leave       []string `long:"leave" value-name:"CLIENT/TOPIC" description:"Leave this topic; its client cannot subscribe you again"`
 	Quiet       string   `long:"quiet-hours" value-name:"FROM-TO" description:"Set quiet hours such as 22:00-07:00; 'off' deletes them"`
 	Zone        string   `long:"zone" value-name:"ZONE" description:"Time zone for --quiet-hours, such as Europe/Berlin"`
 	Days        string   `long:"quiet-days" value-name:"LIST" description:"Days on which the quiet hours begin, such as mon,tue (default: all)"`
@@ -61,7 +63,15 @@ type preferences struct {
 	Clients map[string]struct {
 		Kinds         map[string]preference `json:"kinds"`
 		CampaignTypes map[string]preference `json:"campaign_types"`
+		Topics        map[string]topicState `json:"topics,omitempty"`
 	} `json:"clients"`
+}
+
+// topicState is whether the user is subscribed to a topic.
+type topicState struct {
+	Description string `json:"description"`
+	Source      string `json:"source_description"`
+	Subscribed  bool   `json:"subscribed"`
 }
 
 func (r *preferences) Show(p *term.Printer) {
@@ -80,21 +90,28 @@ func (r *preferences) Show(p *term.Printer) {
 		for _, all := range []map[string]preference{r.Clients[id].Kinds, r.Clients[id].CampaignTypes} {
 			for _, kind := range core.SortedKeys(all) {
 				k := all[kind]
-				word := "no"
-				if k.Subscribed {
-					word = "yes"
-				}
 				by := map[bool][]string{}
 				for _, name := range core.SortedKeys(k.Channels) {
 					by[k.Channels[name]] = append(by[k.Channels[name]], name)
 				}
-				t.Rows = append(t.Rows, term.Cells(id, kind, k.Description, word, strings.Join(by[true], ", "),
+				t.Rows = append(t.Rows, term.Cells(id, kind, k.Description, yesNo(k.Subscribed), strings.Join(by[true], ", "),
 					strings.Join(by[false], ", ")))
 			}
 		}
 	}
-	p.Println("")
-	p.Table(t)
+	topics := term.Table{Heading: []string{"client", "topic", "description", "subscribed"}}
+	for _, id := range core.SortedKeys(r.Clients) {
+		for _, name := range core.SortedKeys(r.Clients[id].Topics) {
+			one := r.Clients[id].Topics[name]
+			topics.Rows = append(topics.Rows, term.Cells(id, name, one.Description, yesNo(one.Subscribed)))
+		}
+	}
+	for _, table := range []term.Table{t, topics} {
+		if len(table.Rows) > 0 {
+			p.Println("")
+			p.Table(table)
+		}
+	}
 }
 
 // kindWish is what to change about a kind.
@@ -106,6 +123,12 @@ type kindWish struct {
 type clientWishes struct {
 	Kinds         map[string]*kindWish `json:"kinds,omitempty"`
 	CampaignTypes map[string]*kindWish `json:"campaign_types,omitempty"`
+	Topics        map[string]topicWish `json:"topics,omitempty"`
+}
+
+// topicWish subscribes to a topic or leaves it.
+type topicWish struct {
+	Subscribed bool `json:"subscribed"`
 }
 
 // wishes is the body of a change.
@@ -116,14 +139,19 @@ type wishes struct {
 	Clients map[string]*clientWishes `json:"clients,omitempty"`
 }
 
+// client returns the wishes about what a client sends.
+func (w *wishes) client(id string) *clientWishes {
+	if w.Clients[id] == nil {
+		w.Clients[id] = &clientWishes{map[string]*kindWish{}, map[string]*kindWish{}, map[string]topicWish{}}
+	}
+	return w.Clients[id]
+}
+
 // of returns the wish about a kind of now, or about a campaign type.
 func (w *wishes) of(now *preferences, client, kind string) *kindWish {
-	if w.Clients[client] == nil {
-		w.Clients[client] = &clientWishes{Kinds: map[string]*kindWish{}, CampaignTypes: map[string]*kindWish{}}
-	}
-	all := w.Clients[client].Kinds
+	all := w.client(client).Kinds
 	if _, ok := now.Clients[client].CampaignTypes[kind]; ok {
-		all = w.Clients[client].CampaignTypes
+		all = w.client(client).CampaignTypes
 	}
 	if all[kind] == nil {
 		all[kind] = &kindWish{Channels: map[string]bool{}}
@@ -161,6 +189,18 @@ func (f *preferencesFlags) wishes(now *preferences) (*wishes, error) {
 				return nil, core.UsageError("expected CLIENT/KIND/CHANNEL, got " + name)
 			}
 			change.of(now, parts[0], parts[1]).Channels[parts[2]] = one.on
+		}
+	}
+	for _, one := range []struct {
+		names []string
+		on    bool
+	}{{f.Leave, false}, {f.Join, true}} {
+		for _, name := range one.names {
+			id, topic, ok := strings.Cut(name, "/")
+			if !ok {
+				return nil, core.UsageError("expected CLIENT/TOPIC, got " + name)
+			}
+			change.client(id).Topics[topic] = topicWish{one.on}
 		}
 	}
 	return change, f.quiet(change)
@@ -222,7 +262,8 @@ func changePreferences(ctx context.Context, s *core.Session, _ core.Words, f *pr
 	if err := f.preferences(ctx, s, http.MethodGet, nil, now); err != nil {
 		return nil, err
 	}
-	if len(f.Subscribe)+len(f.Unsubscribe)+len(f.Off)+len(f.On)+len(f.Quiet+f.Zone+f.Days+f.Channels) > 0 {
+	if len(f.Subscribe)+len(f.Unsubscribe)+len(f.Off)+len(f.On)+len(f.Join)+len(f.Leave)+
+		len(f.Quiet+f.Zone+f.Days+f.Channels) > 0 {
 		change, err := f.wishes(now)
 		if err != nil {
 			return nil, err

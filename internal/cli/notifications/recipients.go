@@ -84,7 +84,12 @@ type recipientData struct {
 	Scheduled []struct{ Subject string }
 	Inbox     []struct{ Title string }
 	Browsers  []struct{ Label string } `json:"push_subscriptions"`
-	Messages  []struct {
+	Topics    []struct {
+		ClientID   string `json:"client_id"`
+		Topic      string
+		Subscribed bool
+	}
+	Messages []struct {
 		Received time.Time `json:"received_at"`
 		ClientID string    `json:"client_id"`
 		KindID   string    `json:"kind_id"`
@@ -103,7 +108,7 @@ func (d *recipientData) Show(p *term.Printer) {
 		n    int
 	}{{"messages", len(d.Messages)}, {"inbox notifications", len(d.Inbox)}, {"scheduled sends", len(d.Scheduled)},
 		{"entries in lists of recipients", len(d.Lists)}, {"browsers that get push", len(d.Browsers)},
-		{"subscriptions canceled", len(d.Unsubscribed)}} {
+		{"topics", len(d.Topics)}, {"subscriptions canceled", len(d.Unsubscribed)}} {
 		p.Println(fmt.Sprintf("%-31s %d", one.what+":", one.n))
 	}
 	for _, s := range d.Suppressions {
@@ -111,6 +116,13 @@ func (d *recipientData) Show(p *term.Printer) {
 	}
 	for _, q := range d.Quiet {
 		p.Println("quiet hours: " + q.String())
+	}
+	for _, t := range d.Topics {
+		if t.Subscribed {
+			p.Println("subscribed to the topic " + t.ClientID + "/" + t.Topic)
+		} else {
+			p.Println("left the topic " + t.ClientID + "/" + t.Topic)
+		}
 	}
 	for _, u := range d.Unsubscribed {
 		by := ""
@@ -169,6 +181,7 @@ type erased struct {
 		Notifications int `json:"inbox_notifications"`
 		Calls         int `json:"webhook_calls"`
 		Browsers      int `json:"push_subscriptions"`
+		Topics        int `json:"topics"`
 	} `json:"erased"`
 	Kept struct {
 		Unsubscribed int `json:"unsubscribed"`
@@ -180,7 +193,8 @@ type erased struct {
 func (e *erased) Show(p *term.Printer) {
 	n := e.Erased
 	p.Println(fmt.Sprintf("Erased: messages: %d (not out yet: %d), contents: %d, list entries: %d, "+
-		"inbox notifications: %d, browsers: %d", n.Messages, n.Canceled, n.Contents, n.Listed, n.Notifications, n.Browsers))
+		"inbox notifications: %d, browsers: %d, topics: %d", n.Messages, n.Canceled, n.Contents, n.Listed, n.Notifications,
+		n.Browsers, n.Topics))
 	if k := e.Kept; k.Unsubscribed+k.Suppressions > 0 {
 		p.Println(fmt.Sprintf("Kept as hashes, so that they stay in effect: canceled subscriptions: %d, suppressed "+
 			"addresses: %d", k.Unsubscribed, k.Suppressions))

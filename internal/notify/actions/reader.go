@@ -2,6 +2,7 @@ package actions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,6 +17,9 @@ import (
 type Reader struct {
 	Directory notify.Directory
 	Lists     notify.Lists
+	// Topics has the topics of Client, which sends.
+	Topics notify.Topics
+	Client string
 	// Channels are those of the send: there is one recipient for each member and channel.
 	Channels notify.Channels
 	// Page is the number of members per request.
@@ -89,8 +93,34 @@ func (r Reader) page(ctx context.Context, a notify.Audience, cursor string) ([]n
 		return []notify.Recipient{{Email: a.ID}}, "", nil
 	case notify.ToList:
 		return listPage(ctx, r.Lists, a.ID, cursor)
+	case notify.ToTopic:
+		return r.topicPage(ctx, a.ID, cursor)
 	}
 	return r.Directory.Page(ctx, a, cursor, r.Page)
+}
+
+func (r Reader) topicPage(ctx context.Context, name, cursor string) ([]notify.Recipient, string, error) {
+	found, err := r.Topics.TopicMembers(ctx, notify.TopicRef{ClientID: r.Client, Name: name}, cursor, r.Page)
+	if err != nil {
+		return nil, "", NoTopic(err, name)
+	}
+	members := make([]notify.Recipient, len(found))
+	for i, m := range found {
+		members[i] = notify.Recipient{UserID: m.UserID, Email: m.Email}
+	}
+	if len(found) < r.Page {
+		return members, "", nil
+	}
+	return members, found[len(found)-1].ID, nil
+}
+
+// NoTopic returns the error for a topic that does not exist.
+func NoTopic(err error, name string) error {
+	if errors.Is(err, notify.ErrNotFound) {
+		return fault.Wrap(err, fault.NotFound, "The topic %q could not be found: declare it with PUT /topics/TOPIC first",
+			name)
+	}
+	return err
 }
 
 // clean removes text that no database can store, so that one malformed entry of

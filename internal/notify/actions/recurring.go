@@ -111,7 +111,7 @@ func (s *Service) CheckRecurring(ctx context.Context, r *notify.Recurring) error
 	}
 	if request.Members == nil {
 		if a := request.Audiences[0]; !near(a) {
-			if _, err := s.o.Directory.Resolve(ctx, a); err != nil {
+			if _, err := s.resolve(ctx, r.ClientID, a); err != nil {
 				return err
 			}
 		}

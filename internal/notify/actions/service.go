@@ -275,7 +275,7 @@ func (s *Service) read(ctx context.Context, r Request, n *notify.NewSend) error 
 		if near(a) {
 			continue
 		}
-		resolved, err := s.o.Directory.Resolve(ctx, a)
+		resolved, err := s.resolve(ctx, n.ClientID, a)
 		switch {
 		case err == nil:
 			n.Audiences[i] = resolved
@@ -293,8 +293,8 @@ func (s *Service) read(ctx context.Context, r Request, n *notify.NewSend) error 
 		}
 		return nil
 	}
-	reader := Reader{Directory: s.o.Directory, Lists: s.o.Store, Page: atOnce, Near: r.Async || campaign,
-		Lenient: campaign, Channels: n.Channels}
+	reader := Reader{Directory: s.o.Directory, Lists: s.o.Store, Topics: s.o.Store, Client: n.ClientID, Page: atOnce,
+		Near: r.Async || campaign, Lenient: campaign, Channels: n.Channels}
 	var err error
 	n.Recipients, n.Cursor, n.Expanded, err = reader.Read(ctx, n.Audiences, notify.Cursor{}, atOnce)
 	return err

@@ -201,7 +201,8 @@ func (d *Delivery) chunk(ctx context.Context, e *expansion) (t turn) {
 		}
 	}()
 	reader := actions.Reader{
-		Directory: d.o.Directory, Lists: d.o.Store, Page: d.o.Chunk, Lenient: true, Channels: s.Channels,
+		Directory: d.o.Directory, Lists: d.o.Store, Topics: d.o.Store, Client: s.ClientID, Page: d.o.Chunk, Lenient: true,
+		Channels: s.Channels,
 		Skipped: func(a notify.Audience, err error) {
 			d.o.Log.Warn("audience does not exist, skipped", "send", d.o.IDs.Send(s.Number), "type", a.Type, "id", a.ID,
 				"error", err)

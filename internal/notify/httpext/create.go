@@ -90,6 +90,26 @@ func (f *handlers) createSend(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	return f.acceptSend(w, r, body, members, sum)
+}
+
+// sendToTopic is createSend with the audience in its path.
+func (f *handlers) sendToTopic(w http.ResponseWriter, r *http.Request) error {
+	sum := sha256.New()
+	body, err := readSendBody(io.TeeReader(r.Body, sum))
+	if err != nil {
+		return err
+	}
+	if body.Recipients != nil || body.Audience != nil {
+		return fault.Invalid(`the topic in the path is the audience: leave out "recipients" and "audience"`)
+	}
+	body.Audience = &audienceBody{Type: notify.ToTopic, ID: web.Param(r, "topic")}
+	return f.acceptSend(w, r, body, nil, sum)
+}
+
+// acceptSend accepts a send to the audience of its body, or to members. sum is the hash of what was read.
+func (f *handlers) acceptSend(w http.ResponseWriter, r *http.Request, body newSendBody,
+	members iter.Seq2[notify.Member, error], sum hash.Hash) (err error) {
 	request := actions.Request{
 		Client: client(r), MayCritical: token.FromContext(r.Context()).HasAny(scopeCritical),
 		KindID: body.KindID, Template: body.TemplateID, Members: members,
@@ -178,15 +198,8 @@ func (f *handlers) readSend(r *http.Request) (newSendBody, iter.Seq2[notify.Memb
 		}
 		return body, memberLines(lines), sum, nil
 	}
-	raw, err := io.ReadAll(io.LimitReader(read, maxJSON+1))
+	body, err := readSendBody(read)
 	if err != nil {
-		return body, nil, nil, err
-	}
-	if len(raw) > maxJSON {
-		return body, nil, nil, fault.New(fault.TooLarge,
-			"The body is longer than %d bytes: send the recipients as %s, one in each line", maxJSON, ndjson)
-	}
-	if err := web.DecodeLine(raw, &body); err != nil {
 		return body, nil, nil, err
 	}
 	switch {
@@ -204,6 +217,20 @@ func (f *handlers) readSend(r *http.Request) (newSendBody, iter.Seq2[notify.Memb
 			}
 		}
 	}, sum, nil
+}
+
+// readSendBody reads a send that is a single JSON object.
+func readSendBody(from io.Reader) (body newSendBody, err error) {
+	raw, err := io.ReadAll(io.LimitReader(from, maxJSON+1))
+	if err != nil {
+		return body, err
+	}
+	if len(raw) > maxJSON {
+		return body, fault.New(fault.TooLarge,
+			"The body is longer than %d bytes: send the recipients as %s, one in each line", maxJSON, ndjson)
+	}
+	err = web.DecodeLine(raw, &body)
+	return body, err
 }
 
 // memberLines reads recipients, one per line. Empty lines are skipped.
@@ -255,7 +282,7 @@ func (b *newSendBody) audiences() ([]notify.Audience, error) {
 	a := notify.Audience{Type: b.Audience.Type, ID: b.Audience.ID, Role: b.Audience.Role}
 	var problems []string
 	switch a.Type {
-	case notify.ToUser, notify.ToSpace, notify.ToOrg, notify.ToScope:
+	case notify.ToUser, notify.ToSpace, notify.ToOrg, notify.ToScope, notify.ToTopic:
 		if a.ID == "" {
 			problems = append(problems, `"audience.id" is required for this type`)
 		}
@@ -265,7 +292,8 @@ func (b *newSendBody) audiences() ([]notify.Audience, error) {
 		}
 	default:
 		problems = append(problems,
-			`"audience.type" must be "user", "space", "organization", "everyone" or "scope"; addresses are "recipients"`)
+			`"audience.type" must be "user", "space", "organization", "everyone", "scope" or "topic"; addresses are `+
+				`"recipients"`)
 	}
 	if a.Role != "" && (a.Type != notify.ToOrg || a.Role != "OrgManager" && a.Role != "OrgAuditor" &&
 		a.Role != "BillingManager") {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 
@@ -189,6 +190,7 @@ func Register(g *web.Group, o Options) {
 	f.registerPush(g)
 	f.registerPeople(g)
 	f.registerPreferences(g)
+	f.registerTopics(g)
 	f.registerRecurring(g)
 	f.registerAttachments(g)
 
@@ -204,6 +206,19 @@ func (f *handlers) openapi(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func client(r *http.Request) string { return token.FromContext(r.Context()).ClientID }
+
+// decoded returns a part of the path, which may be escaped. The router has it as it was sent if that differs from how
+// the path is usually written.
+func decoded(r *http.Request, name string) string {
+	text := web.Param(r, name)
+	if r.URL.RawPath == "" {
+		return text
+	}
+	if plain, err := url.PathUnescape(text); err == nil {
+		return plain
+	}
+	return text
+}
 
 // missing returns the error for a resource that does not exist or belongs to
 // another client.

@@ -210,18 +210,9 @@ func (f *handlers) listSuppressions(w http.ResponseWriter, r *http.Request) erro
 		limit, func(s suppressionBody) string { return s.Email })
 }
 
-// emailOf returns the address in the path.
-func emailOf(r *http.Request) string {
-	email := web.Param(r, "email")
-	if decoded, err := url.PathUnescape(email); err == nil {
-		return decoded
-	}
-	return email
-}
-
 // suppress adds an address to the suppression list.
 func (f *handlers) suppress(w http.ResponseWriter, r *http.Request) error {
-	email := emailOf(r)
+	email := decoded(r, "email")
 	parsed, err := mail.ParseAddress(email)
 	if err != nil || parsed.Address != email {
 		return fault.New(fault.Unprocessable, "%q is not a valid email address", email)
@@ -231,7 +222,7 @@ func (f *handlers) suppress(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (f *handlers) unsuppress(w http.ResponseWriter, r *http.Request) error {
-	email := emailOf(r)
+	email := decoded(r, "email")
 	return web.Answer(w, http.StatusNoContent, nil,
 		missing(f.Store.Unsuppress(r.Context(), email), "Suppression", email))
 }

@@ -38,7 +38,7 @@ func person(r *http.Request, clientID, userID, email string) (notify.Person, err
 }
 
 // personSections are the members of an answer in the order of notify.People.
-var personSections = []string{"suppressions", "quiet_hours", "unsubscribed", "lists", "scheduled", "inbox",
+var personSections = []string{"suppressions", "quiet_hours", "unsubscribed", "topics", "lists", "scheduled", "inbox",
 	"push_subscriptions", "messages"}
 
 // personWriter writes what is stored about a person as one JSON object, whose members are lists, one value at a time.
@@ -166,6 +166,8 @@ func (f *handlers) writePerson(p notify.Person, w *personWriter, v any) error {
 		return w.add("quiet_hours", v)
 	case notify.Objection:
 		return w.add("unsubscribed", presentObjection(v))
+	case notify.TopicChoice:
+		return w.add("topics", presentChoice(v))
 	case notify.ListedMember:
 		m := listedBody{RecurringSend: v.Recurring.Name, UserID: v.Member.UserID, Email: v.Member.Email,
 			Phone: v.Member.Phone, Locale: v.Member.Locale, Data: v.Member.Data}
@@ -259,6 +261,7 @@ type erasedBody struct {
 	Notifications int `json:"inbox_notifications"`
 	Calls         int `json:"webhook_calls"`
 	Browsers      int `json:"push_subscriptions"`
+	Topics        int `json:"topics"`
 }
 
 type keptBody struct {
@@ -268,8 +271,9 @@ type keptBody struct {
 
 func presentErasure(e notify.Erasure) erasureBody {
 	out := erasureBody{ID: e.ID, Status: "pending", ClientID: e.ClientID, Created: e.Created.UTC(),
-		Erased: erasedBody{e.Messages, e.Canceled, e.Contents, e.Listed, e.Notifications, e.Calls, e.Browsers},
-		Kept:   keptBody{e.Preferences, e.Suppressions}}
+		Erased: erasedBody{e.Messages, e.Canceled, e.Contents, e.Listed, e.Notifications, e.Calls, e.Browsers,
+			e.Topics},
+		Kept: keptBody{e.Preferences, e.Suppressions}}
 	if !e.Finished.IsZero() {
 		finished := e.Finished.UTC()
 		out.Status, out.Finished = "finished", &finished

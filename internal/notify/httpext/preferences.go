@@ -62,6 +62,14 @@ type preferencesBody struct {
 type clientPreferencesBody struct {
 	Kinds         map[string]kindPreferencesBody `json:"kinds"`
 	CampaignTypes map[string]kindPreferencesBody `json:"campaign_types"`
+	// Topics are those that the user is subscribed to, left, or may subscribe to.
+	Topics map[string]topicPreferencesBody `json:"topics,omitempty"`
+}
+
+type topicPreferencesBody struct {
+	Description string `json:"description"`
+	Source      string `json:"source_description"`
+	Subscribed  bool   `json:"subscribed"`
 }
 
 type kindPreferencesBody struct {
@@ -73,15 +81,22 @@ type kindPreferencesBody struct {
 	Channels map[string]bool `json:"channels"`
 }
 
+// of returns the preferences about a client, which it adds.
+func (b *preferencesBody) of(client string) *clientPreferencesBody {
+	of := b.Clients[client]
+	if of == nil {
+		of = &clientPreferencesBody{map[string]kindPreferencesBody{}, map[string]kindPreferencesBody{},
+			map[string]topicPreferencesBody{}}
+		b.Clients[client] = of
+	}
+	return of
+}
+
 func presentPreferences(user string, global bool, all []notify.Preference) preferencesBody {
 	out := preferencesBody{UserID: user, Global: global, Clients: map[string]*clientPreferencesBody{}}
 	for i := range all {
 		p := &all[i]
-		of := out.Clients[p.ClientID]
-		if of == nil {
-			of = &clientPreferencesBody{map[string]kindPreferencesBody{}, map[string]kindPreferencesBody{}}
-			out.Clients[p.ClientID] = of
-		}
+		of := out.of(p.ClientID)
 		body := kindPreferencesBody{Description: p.Description, Source: p.SourceDescription,
 			Subscribed: p.Unwanted != notify.UnwantedAll, Channels: map[string]bool{}}
 		for _, id := range p.Travels().Personal(!strings.HasPrefix(user, notify.AddressScheme)) {
@@ -121,8 +136,15 @@ func (f *handlers) preferencesOf(ctx context.Context, user string) (preferencesB
 		return preferencesBody{}, err
 	}
 	quiet, err := f.Store.QuietHours(ctx, []string{user})
+	if err != nil {
+		return preferencesBody{}, err
+	}
+	topics, err := f.Store.TopicsOf(ctx, user)
 	body := presentPreferences(user, global, append(kinds, types...))
 	body.Quiet = quiet[user]
+	for _, t := range topics {
+		body.of(t.ClientID).Topics[t.Name] = topicPreferencesBody{t.Description, t.SourceDescription, t.Subscribed}
+	}
 	return body, err
 }
 
@@ -134,6 +156,9 @@ type preferenceChange struct {
 	Clients map[string]struct {
 		Kinds         map[string]kindChange `json:"kinds"`
 		CampaignTypes map[string]kindChange `json:"campaign_types"`
+		Topics        map[string]struct {
+			Subscribed *bool `json:"subscribed"`
+		} `json:"topics"`
 	} `json:"clients"`
 }
 
@@ -163,11 +188,23 @@ func (f *handlers) changePreferences(of func(*http.Request) (string, error)) web
 		if err := readQuiet(&change, body.Quiet); err != nil {
 			return err
 		}
-		if err := f.Store.ChangePreferences(r.Context(), user, change); err != nil {
+		if err := f.storePreferences(r.Context(), user, change); err != nil {
 			return err
 		}
 		return f.answerPreferences(w, r, user)
 	}
+}
+
+// storePreferences stores a change that was checked.
+func (f *handlers) storePreferences(ctx context.Context, user string, change notify.PreferenceChange) error {
+	err := f.Store.ChangePreferences(ctx, user, change)
+	switch {
+	case errors.Is(err, notify.ErrNotFound):
+		return fault.Wrap(err, fault.Unprocessable, "A topic was deleted or closed meanwhile; nothing was changed: try again")
+	case errors.Is(err, notify.ErrTooMany):
+		return fault.Wrap(err, fault.Unprocessable, "A topic takes no more subscribers; nothing was changed")
+	}
+	return err
 }
 
 // readQuiet reads the change of the quiet hours.
@@ -197,7 +234,7 @@ func (f *handlers) wishes(r *http.Request, user string, body preferenceChange) (
 	change := notify.PreferenceChange{Global: body.Global, Wishes: map[notify.KindRef]notify.Wish{}}
 	n := 0
 	for _, c := range body.Clients {
-		n += len(c.Kinds) + len(c.CampaignTypes)
+		n += len(c.Kinds) + len(c.CampaignTypes) + len(c.Topics)
 	}
 	if n > maxPreferences {
 		return change, fault.Invalid(fmt.Sprintf("clients: %d kinds are too many for a request, at most %d", n,
@@ -224,6 +261,9 @@ func (f *handlers) wishes(r *http.Request, user string, body preferenceChange) (
 				return change, err
 			}
 		}
+	}
+	if err := f.topicWishes(r.Context(), &change, user, body, &problems); err != nil {
+		return change, err
 	}
 	return change, fault.Invalid(problems...)
 }

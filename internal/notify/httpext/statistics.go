@@ -22,15 +22,15 @@ func (f *handlers) audience(w http.ResponseWriter, r *http.Request) error {
 	}
 	a := notify.Audience{Type: notify.AudienceType(q.Get("type")), ID: q.Get("id"), Role: q.Get("role")}
 	switch a.Type {
-	case notify.ToUser, notify.ToSpace, notify.ToOrg, notify.ToScope, notify.ToEmail:
+	case notify.ToUser, notify.ToSpace, notify.ToOrg, notify.ToScope, notify.ToTopic, notify.ToEmail:
 		if a.ID == "" {
 			return fault.New(fault.BadQuery, "An audience of the type %s needs an id.", a.Type)
 		}
 	case notify.ToEveryone:
 	default:
-		return fault.New(fault.BadQuery, "type must be user, space, organization, everyone, scope or email.")
+		return fault.New(fault.BadQuery, "type must be user, space, organization, everyone, scope, topic or email.")
 	}
-	resolved, n, more, err := f.Service.Count(r.Context(), a, countedAtMost)
+	resolved, n, more, err := f.Service.Count(r.Context(), client(r), a, countedAtMost)
 	return web.Answer(w, http.StatusOK, map[string]any{"audience": resolved, "recipients": n, "more": more}, err)
 }
 

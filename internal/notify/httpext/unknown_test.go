@@ -110,6 +110,10 @@ func TestUnknownFields(t *testing.T) {
 		{1, "PUT /providers/{provider}", "/providers/p", `{"channel":"sms","url":"https://example.com","colour":"x"}`, 422,
 			"colour", ""},
 		{1, "POST /erasures", "", `{"user_id":"u-1","colour":"x"}`, 422, "colour", ""},
+		{1, "PUT /topics/{topic}", "/topics/t", `{"colour":"x"}`, 422, "colour", ""},
+		{1, "POST /topics/{topic}/subscribers", "/topics/t/subscribers", `{"subscribers":[{"user":"u","colour":"x"}]}`, 422,
+			"colour", ""},
+		{1, "POST /topics/{topic}/sends", "/topics/t/sends", `{"kind_id":"news","colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /recurring_sends/{name}", "/recurring_sends/x", `{"cron":"@daily","send":{"colour":"x"}}`, 422, "colour", ""},
 		{1, "POST /recurring_sends/{name}/pause", "/recurring_sends/x/pause", `{"colour":"x"}`, 404, "", ""},
 		{1, "POST /recurring_sends/{name}/resume", "/recurring_sends/x/resume", `{"colour":"x"}`, 404, "", ""},
@@ -152,6 +156,10 @@ func TestUnknownFields(t *testing.T) {
 		{2, "PUT /providers/{provider}", "/providers/p", `{"channel":"sms","url":"https://example.com","colour":"x"}`, 422,
 			"colour", ""},
 		{2, "POST /erasures", "", `{"user_id":"u-1","colour":"x"}`, 422, "colour", ""},
+		{2, "PUT /topics/{topic}", "/topics/t", `{"colour":"x"}`, 422, "colour", ""},
+		{2, "POST /topics/{topic}/subscribers", "/topics/t/subscribers", `{"subscribers":[{"user":"u","colour":"x"}]}`, 422,
+			"colour", ""},
+		{2, "POST /topics/{topic}/sends", "/topics/t/sends", `{"kind_id":"news","colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /recurring_sends/{name}", "/recurring_sends/x", `{"cron":"@daily","send":{"colour":"x"}}`, 422, "colour", ""},
 		{2, "POST /recurring_sends/{name}/pause", "/recurring_sends/x/pause", `{"colour":"x"}`, 404, "", ""},
 		{2, "POST /recurring_sends/{name}/resume", "/recurring_sends/x/resume", `{"colour":"x"}`, 404, "", ""},
@@ -182,7 +190,7 @@ func TestUnknownFields(t *testing.T) {
 			strings.HasSuffix(path, "/digest") || strings.HasSuffix(path, "/throttle") ||
 			strings.HasPrefix(path, "/partials/") || strings.HasSuffix(path, "/rollback") ||
 			strings.HasPrefix(path, "/destinations") || strings.HasPrefix(path, "/providers") ||
-			strings.HasPrefix(path, "/preferences") ||
+			strings.HasPrefix(path, "/preferences") || strings.HasPrefix(path, "/topics") ||
 			strings.HasPrefix(path, "/recurring_sends") || strings.HasPrefix(path, "/inbox/") || path == "/push_subscriptions" {
 			if !strings.Contains(a.Message(), tc.field) {
 				t.Errorf("v%d %s: %q does not name %s", tc.version, tc.route, a.Message(), tc.field)

@@ -140,7 +140,11 @@ func formOf(all preferencesBody) prefer.Preferences {
 	}
 	p := prefer.Preferences{Global: all.Global, Clients: make(map[string]prefer.Client, len(all.Clients))}
 	for id, of := range all.Clients {
-		p.Clients[id] = prefer.Client{Kinds: kinds(of.Kinds), CampaignTypes: kinds(of.CampaignTypes)}
+		topics := make(map[string]prefer.Topic, len(of.Topics))
+		for name, t := range of.Topics {
+			topics[name] = prefer.Topic(t)
+		}
+		p.Clients[id] = prefer.Client{Kinds: kinds(of.Kinds), CampaignTypes: kinds(of.CampaignTypes), Topics: topics}
 	}
 	if q := all.Quiet; q != nil {
 		p.Quiet = &prefer.QuietHours{From: q.From, To: q.To, Zone: q.Zone, Days: q.Days,
@@ -240,7 +244,7 @@ func (f *handlers) saveForm(w http.ResponseWriter, r *http.Request, h holder) er
 	case err != nil:
 		return err
 	}
-	if err := f.Store.ChangePreferences(r.Context(), h.user, change); err != nil {
+	if err := f.storePreferences(r.Context(), h.user, change); err != nil {
 		return err
 	}
 	return f.show(w, r, h, done)
@@ -277,6 +281,11 @@ func (f *handlers) formChange(r *http.Request, h holder, sent prefer.Change) (ch
 				return change, fault.Invalid(reload)
 			}
 		}
+		for name := range of.Topics {
+			if _, is := known.Topics[name]; !is {
+				return change, fault.Invalid(reload)
+			}
+		}
 	}
 	if change, err = f.wishes(r, h.user, body); err != nil {
 		return change, err
@@ -285,4 +294,5 @@ func (f *handlers) formChange(r *http.Request, h holder, sent prefer.Change) (ch
 	return change, err
 }
 
-const reload = "a kind of notification is not known, or became critical meanwhile: follow the link again"
+const reload = "a kind of notification or a topic is not known, or a kind became critical meanwhile: follow the " +
+	"link again"

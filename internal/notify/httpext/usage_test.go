@@ -30,6 +30,7 @@ var storing = map[int]map[string]string{
 		"POST /sends":                                 `{"kind_id":"k","recipients":[{"user":"u","data":{"t":"$"}}]}`,
 		"PUT /templates/{template}/variants/{locale}": `{"text":"$$$"}`,
 		"PUT /partials/{partial}":                     `{"text":"$$$"}`,
+		"POST /topics/{topic}/sends":                  `{"kind_id":"k","text":"$"}`,
 		"POST /attachments":                           `# $`,
 		"PUT /kinds/{kind}/schema":                    `{"title":"$$$"}`,
 		"PUT /recurring_sends/{name}":                 `{"cron":"@daily","send":{"kind_id":"k","text":"$$$","audience":{"type":"user","id":"u"}}}`,
@@ -44,6 +45,7 @@ var storing = map[int]map[string]string{
 		"POST /senders/{sender}/campaigns":            `{"campaign_type_id":"{type}","subject":"s","text":"$","send_to":{"emails":["a@example.com"]}}`,
 		"PUT /templates/{template}/variants/{locale}": `{"text":"$$$"}`,
 		"PUT /partials/{partial}":                     `{"text":"$$$"}`,
+		"POST /topics/{topic}/sends":                  `{"kind_id":"k","text":"$"}`,
 		"POST /attachments":                           `# $`,
 		"PUT /kinds/{kind}/schema":                    `{"title":"$$$"}`,
 		"PUT /recurring_sends/{name}":                 `{"cron":"@daily","send":{"kind_id":"k","text":"$$$","audience":{"type":"user","id":"u"}}}`,
@@ -59,8 +61,8 @@ var bounded = map[string]string{
 	"PUT /clients/{client}/notifications/{kind}/template": "an id of a template that exists",
 	"PATCH /user_preferences":                             "of users, for kinds that exist",
 	"PATCH /user_preferences/{user}":                      "of users, for kinds that exist",
-	"PATCH /preferences":                                  "of users, for kinds that exist",
-	"PATCH /preferences/{user}":                           "of administrators, for kinds that exist",
+	"PATCH /preferences":                                  "of users, for kinds and topics that exist",
+	"PATCH /preferences/{user}":                           "of administrators, for kinds and topics that exist",
 	"PUT /campaign_types/{type}/unsubscribers/{user}":     "of users, for types that exist",
 	"POST /templates/{template}/test":                     "a send with the content of the template; counted as any other",
 	"POST /clients/{client}/notifications/{kind}/test":    "of administrators",
@@ -86,6 +88,8 @@ var bounded = map[string]string{
 	"POST /push_subscriptions":                            "20 of a user, each counted as 4 KiB: see TestPushIsBounded",
 	"PATCH /inbox/notifications/{notification}":           "of users, for notifications that exist",
 	"POST /inbox/read_all":                                "of users, for notifications that exist",
+	"PUT /topics/{topic}":                                 "200 of 2,100 bytes; counted as definitions",
+	"POST /topics/{topic}/subscribers":                    "10,000,000 of a client: see TestTopicsFull",
 	"PUT /inbox/origins":                                  "50 of 300 bytes; counted as definitions",
 }
 
@@ -146,7 +150,9 @@ func parents(t *testing.T, w *apitest.World, c string, version int) []string {
 	t.Helper()
 	w.Directory.Members["space-1"], w.Directory.Users["u"] = []string{"u"}, "u@example.com"
 	w.Expect(1, c, "PUT", "/notifications", `{"source_name":"S","notifications":{"k":{"description":"d"}}}`, 204, "")
-	out := []string{"{client}", "shop", "{kind}", "k", "{id}", "space-1", "{locale}", "de", "{partial}", "p"}
+	w.Expect(1, c, "PUT", "/topics/t", `{}`, 201, "")
+	out := []string{"{topic}", "t", "{client}", "shop", "{kind}", "k", "{id}", "space-1", "{locale}", "de",
+		"{partial}", "p"}
 	id := func(path, body, field string) string {
 		var made map[string]any
 		w.Expect(version, c, "POST", path, body, 201, "").Into(&made)

@@ -48,5 +48,5 @@
 // notify/notifydb/figures, notify/notifydb/files, notify/notifydb/inboxes,
 // notify/notifydb/occurrences, notify/notifydb/preferences,
 // notify/notifydb/query, notify/notifydb/repeats, notify/notifydb/throttles,
-// notify/notifydb/usage, notify/notifydb/webhooks.
+// notify/notifydb/topics, notify/notifydb/usage, notify/notifydb/webhooks.
 package notifydb

@@ -36,7 +36,7 @@ type erasure struct {
 }
 
 const erasureColumns = "id, client_id, user_id, email, addresses, created, finished, messages, canceled, contents, " +
-	"listed, notifications, preferences, suppressions, calls, browsers"
+	"listed, notifications, preferences, suppressions, calls, browsers, topics"
 
 // everyone stands for all clients in notify_erasures.
 const everyone = ""
@@ -47,7 +47,7 @@ func scanErasure(row db.Scanner) (e erasure, err error) {
 	err = row.Scan(&e.ID, &e.ClientID, &e.UserID, &e.Email, &addresses, query.Moment(&e.Created),
 		query.Moment(&e.Finished),
 		&n.Messages, &n.Canceled, &n.Contents, &n.Listed, &n.Notifications, &n.Preferences, &n.Suppressions, &n.Calls,
-		&n.Browsers)
+		&n.Browsers, &n.Topics)
 	if err != nil {
 		return e, err
 	}
@@ -192,8 +192,9 @@ func (s *Store) carryOut(ctx, patience context.Context, id string) (emptied []no
 	}
 	for _, step := range []func(context.Context, *erasure) error{
 		// Recurring sends first: they make lists.
-		s.collectAddresses, s.erasePreferences, s.eraseSuppressions, s.eraseRecurring, s.eraseLists, s.eraseScheduled,
-		s.eraseContents, s.eraseFigures, s.eraseMessages, s.eraseDigests, s.eraseInboxes, s.eraseBrowsers, s.eraseCalls,
+		s.collectAddresses, s.erasePreferences, s.eraseTopics, s.eraseSuppressions, s.eraseRecurring, s.eraseLists,
+		s.eraseScheduled, s.eraseContents, s.eraseFigures, s.eraseMessages, s.eraseDigests, s.eraseInboxes,
+		s.eraseBrowsers, s.eraseCalls,
 	} {
 		if err := step(ctx, &e); err != nil {
 			return e.Inboxes, err
@@ -265,6 +266,16 @@ func (s *Store) erasePreferences(ctx context.Context, e *erasure) error {
 		}
 	}
 	return s.ErasePreferences(ctx, e.Person, func(tx *db.Tx, n int) error { return e.count(tx, "preferences", n) })
+}
+
+// eraseTopics deletes the person's subscriptions to topics, and replaces those that they left by hashes.
+func (s *Store) eraseTopics(ctx context.Context, e *erasure) error {
+	return s.EraseTopics(ctx, e.Person, func(tx *db.Tx, gone, kept int) error {
+		if err := e.count(tx, "preferences", kept); err != nil {
+			return err
+		}
+		return e.count(tx, "topics", gone)
+	})
 }
 
 // eraseSuppressions replaces suppressed addresses of the person by hashes. The list belongs to no client.

@@ -5,6 +5,7 @@ package notifydb_test
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -222,5 +223,37 @@ func TestClockSetBack(t *testing.T) {
 	after := open(storetest.Options{Now: func() time.Time { return now.Add(-time.Hour) }})
 	if claimed, err := after.Claim(t.Context(), "me", 10, time.Minute); err != nil || len(claimed) != 1 {
 		t.Errorf("claimed %v, %v, want the message", claimed, err)
+	}
+}
+
+// TestTopicsFull lets nobody subscribe when a client has as many subscribers as it may.
+func TestTopicsFull(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range dbtest.Dialects {
+		t.Run(dialect.String(), func(t *testing.T) {
+			t.Parallel()
+			d := dbtest.New(t, dialect)
+			s := opener(t, d)(storetest.Options{})
+			ref := notify.TopicRef{ClientID: "c", Name: "news"}
+			if _, err := s.SetTopic(t.Context(), notify.Topic{TopicRef: ref}); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Update(t.Context(), func(tx *db.Tx) error {
+				_, err := tx.Exec("UPDATE notify_topics SET held = ?", notify.MaxSubscribers-1)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Subscribe(t.Context(), ref, []string{"ann", "bob"}); !errors.Is(err, notify.ErrTooMany) {
+				t.Errorf("two more: %v", err)
+			}
+			join := notify.PreferenceChange{Topics: map[notify.TopicRef]bool{ref: true}}
+			if err := s.ChangePreferences(t.Context(), "ann", join); err != nil {
+				t.Errorf("one more: %v", err)
+			}
+			if err := s.ChangePreferences(t.Context(), "bob", join); !errors.Is(err, notify.ErrTooMany) {
+				t.Errorf("another: %v", err)
+			}
+		})
 	}
 }

@@ -162,7 +162,7 @@ func (s *Store) eachBlock(ctx context.Context, p notify.Person, visit func(listB
 // ShowPerson implements notify.Store.
 func (s *Store) ShowPerson(ctx context.Context, p notify.Person, add func(any) error) error {
 	for _, part := range []func(context.Context, notify.Person, func(any) error) error{
-		s.showSuppressions, s.showObjections, s.showListed, s.showRecurring, s.showScheduled, s.showInboxes,
+		s.showSuppressions, s.showObjections, s.showTopics, s.showListed, s.showRecurring, s.showScheduled, s.showInboxes,
 		s.showBrowsers, s.showMessages,
 	} {
 		if err := part(ctx, p, add); err != nil {
@@ -206,6 +206,11 @@ func (s *Store) showObjections(ctx context.Context, p notify.Person, add func(an
 		}
 	}
 	found, err := s.ObjectionsOf(ctx, p)
+	return addAll(found, err, add)
+}
+
+func (s *Store) showTopics(ctx context.Context, p notify.Person, add func(any) error) error {
+	found, err := s.ChosenTopics(ctx, p)
 	return addAll(found, err, add)
 }
 

@@ -24,6 +24,7 @@ import (
 	"ingot/internal/notify/notifydb/query"
 	"ingot/internal/notify/notifydb/repeats"
 	"ingot/internal/notify/notifydb/throttles"
+	"ingot/internal/notify/notifydb/topics"
 	"ingot/internal/notify/notifydb/usage"
 	"ingot/internal/notify/notifydb/webhooks"
 )
@@ -50,6 +51,7 @@ type Store struct {
 	*occurrences.Occurrences
 	*preferences.Choices
 	*throttles.Throttles
+	*topics.Topics
 	*webhooks.Hooks
 
 	db     *db.DB
@@ -117,8 +119,10 @@ func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 	s.Files = files.New(d, s.usage, s.now)
 	s.Browsers = browsers.New(d, s.usage)
 	s.Inboxes = inboxes.New(d, s.usage, s.now, s.log)
-	s.Choices = preferences.New(d, s.now, s.IDKey)
-	s.Throttles = throttles.New(d, s.steady, s.IDKey)
+	hasher := query.NewHasher(s.IDKey)
+	s.Topics = topics.New(d, s.Catalog, hasher, s.now)
+	s.Choices = preferences.New(d, s.now, hasher, s.Topics)
+	s.Throttles = throttles.New(d, s.steady, hasher)
 	s.Occurrences = occurrences.New(d, s.Catalog, s.now)
 	s.Hooks = webhooks.New(d, s.steady)
 	s.filters.ChannelOf = channelOf

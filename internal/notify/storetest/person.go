@@ -19,6 +19,8 @@ func (k *kit) shown(s notify.Store, p notify.Person) []string {
 			all = append(all, "suppressed "+v.Email)
 		case notify.Objection:
 			all = append(all, fmt.Sprintf("objects %s/%s%s %v", v.ClientID, v.KindID, v.Unwanted.Names(), v.Kept))
+		case notify.TopicChoice:
+			all = append(all, fmt.Sprintf("topic %s/%s %t %t", v.ClientID, v.Name, v.Subscribed, v.Kept))
 		case notify.ListedMember:
 			all = append(all, strings.TrimSpace(fmt.Sprintf("listed %s%s %s %s", v.Member.UserID, v.Member.Email, v.Member.Data,
 				v.Recurring.Name)))

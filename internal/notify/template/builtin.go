@@ -51,6 +51,8 @@ func Endorse(a notify.Audience, v2 bool) string {
 		return "This message was sent to everyone."
 	case notify.ToScope:
 		return because + "have the " + a.ID + " scope."
+	case notify.ToTopic:
+		return because + "are subscribed to the topic " + quote(a.ID) + "."
 	case notify.ToSpace:
 		return because + "belong to the " + quote(a.SpaceName) + " space in the " + quote(a.OrgName) + " organization."
 	case notify.ToOrg:

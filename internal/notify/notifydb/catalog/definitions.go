@@ -26,6 +26,7 @@ var definitionTables = []struct{ table, columns, where string }{
 	{"notify_providers", "octet_length(definition) + octet_length(secrets)", "owner = ?"},
 	{"notify_recurring", "octet_length(name) + octet_length(message)", "client_id = ?"},
 	{"notify_origins", "octet_length(origin)", "client_id = ?"},
+	{"notify_topics", "octet_length(name) + octet_length(description)", "client_id = ?"},
 	{"notify_campaign_types", "octet_length(name) + octet_length(description)", "client_id = ?"},
 }
 

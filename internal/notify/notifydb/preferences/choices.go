@@ -1,11 +1,11 @@
 package preferences
 
 import (
-	"context"
-	"sync"
 	"time"
 
 	"ingot/internal/base/db"
+	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/topics"
 )
 
 // Choices implements the part of notify.Store that is about what users and addresses do not receive. It is safe for
@@ -13,20 +13,14 @@ import (
 type Choices struct {
 	db     *db.DB
 	now    func() time.Time
-	idKey  func(context.Context) ([]byte, error)
-	hashes hashes
+	hasher *query.Hasher
+	topics *topics.Topics
 }
 
-// New returns the choices in a database with the tables of notifydb. idKey returns the key for hashes.
-func New(d *db.DB, now func() time.Time, idKey func(context.Context) ([]byte, error)) *Choices {
-	return &Choices{db: d, now: now, idKey: idKey}
+// New returns the choices in a database with the tables of notifydb.
+func New(d *db.DB, now func() time.Time, hasher *query.Hasher, t *topics.Topics) *Choices {
+	return &Choices{db: d, now: now, hasher: hasher, topics: t}
 }
 
 // Count records how many rows were erased, in the transaction that erased them.
 type Count func(tx *db.Tx, n int) error
-
-// hashes makes the hashes in notify_objections. They are keyed, so that nobody who reads the table can try addresses.
-type hashes struct {
-	mu  sync.Mutex
-	key []byte
-}

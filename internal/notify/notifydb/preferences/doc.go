@@ -3,5 +3,6 @@
 //
 // It must not import a driver, another store, or an HTTP API. Only notifydb imports it.
 //
-// Imports: base/db, notify, notify/notifydb/catalog, notify/notifydb/query.
+// Imports: base/db, notify, notify/notifydb/catalog, notify/notifydb/query,
+// notify/notifydb/topics.
 package preferences

@@ -2,9 +2,6 @@ package preferences
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"strings"
 
 	"ingot/internal/base/db"
@@ -17,24 +14,10 @@ const (
 	hashOfAddress    = "suppressed"
 )
 
-// hash returns the function that makes hashes.
+// hash returns the function that makes the hashes in notify_objections.
 func (s *Choices) hash(ctx context.Context) (func(of, text string) string, error) {
-	h := &s.hashes
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.key == nil {
-		key, err := s.idKey(ctx)
-		if err != nil {
-			return nil, err
-		}
-		h.key = key
-	}
-	key := h.key
-	return func(of, text string) string {
-		m := hmac.New(sha256.New, key)
-		m.Write([]byte("notify objection: " + of + "\x00" + text))
-		return hex.EncodeToString(m.Sum(nil))
-	}, nil
+	hash, err := s.hasher.Hash(ctx)
+	return func(of, text string) string { return hash("notify objection: " + of + "\x00" + text) }, err
 }
 
 // objection is a row of what a user does not want.

@@ -86,6 +86,10 @@ func (s *Choices) ChangePreferences(ctx context.Context, userID string, c notify
 		return err
 	}
 	kept := hash(hashOfSubscriber, userID)
+	member, err := s.topics.MemberOf(ctx, userID)
+	if err != nil {
+		return err
+	}
 	wholly := func(receive bool) func(notify.Unwanted) notify.Unwanted {
 		return func(notify.Unwanted) notify.Unwanted {
 			if receive {
@@ -110,6 +114,9 @@ func (s *Choices) ChangePreferences(ctx context.Context, userID string, c notify
 				func(u notify.Unwanted) notify.Unwanted { return u.After(wish) }); err != nil {
 				return err
 			}
+		}
+		if err := s.topics.Choose(tx, member, c.Topics); err != nil {
+			return err
 		}
 		if c.Quiet == nil && !c.NoQuiet {
 			return nil

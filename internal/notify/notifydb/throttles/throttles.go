@@ -2,14 +2,10 @@ package throttles
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"ingot/internal/base/db"
@@ -22,36 +18,21 @@ import (
 type Throttles struct {
 	db     *db.DB
 	steady func() time.Time
-	key    func(context.Context) ([]byte, error)
-
-	mu     sync.Mutex
-	hashes []byte
+	hasher *query.Hasher
 }
 
-// New returns the limits in a database with the tables of notifydb. steady is the clock of due times, and key returns
-// the key for hashes.
-func New(d *db.DB, steady func() time.Time, key func(context.Context) ([]byte, error)) *Throttles {
-	return &Throttles{db: d, steady: steady, key: key}
+// New returns the limits in a database with the tables of notifydb. steady is the clock of due times.
+func New(d *db.DB, steady func() time.Time, hasher *query.Hasher) *Throttles {
+	return &Throttles{db: d, steady: steady, hasher: hasher}
 }
 
 // hash returns the function that makes ids. They are keyed, so that nobody who reads the table learns who got what.
 func (s *Throttles) hash(ctx context.Context) (func(*notify.Ask) string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.hashes == nil {
-		key, err := s.key(ctx)
-		if err != nil {
-			return nil, err
-		}
-		s.hashes = key
-	}
-	key := s.hashes
+	hash, err := s.hasher.Hash(ctx)
 	return func(a *notify.Ask) string {
-		m := hmac.New(sha256.New, key)
-		fmt.Fprintf(m, "notify throttle: %q %q %d %q", a.ClientID, a.KindID, a.Channel, repeats.MemberOf(a.Recipient))
-		const enough = 16 // bytes, so that no two are the same
-		return hex.EncodeToString(m.Sum(nil)[:enough])
-	}, nil
+		return hash(fmt.Sprintf("notify throttle: %q %q %d %q", a.ClientID, a.KindID, a.Channel,
+			repeats.MemberOf(a.Recipient)))[:query.ShortHash]
+	}, err
 }
 
 // admission is a message that counts: its number and when it was admitted.
