@@ -286,7 +286,8 @@ func (d *Digest) Data() (map[string]any, error) {
 
 // Digests collects messages.
 type Digests interface {
-	// SetDigestRule sets the rule of a kind, or removes it with nil. ErrNotFound when the kind is missing.
+	// SetDigestRule sets the rule of a kind, or removes it with nil. ErrNotFound when the kind is missing. It fails as
+	// ThrottleRule.Fits does if the kind would have rules that do not fit each other.
 	SetDigestRule(ctx context.Context, ref KindRef, r *DigestRule) error
 	// CloseDigests ends digests that are due or full, at most limit, of several clients in turn. In one transaction, the
 	// entries get the status Digested, or another final one if they expired or were canceled meanwhile, and the digest

@@ -129,7 +129,8 @@ type Ask struct {
 
 // Throttles limits messages.
 type Throttles interface {
-	// SetThrottleRule sets the rule of a kind, or removes it with nil. ErrNotFound when the kind is missing.
+	// SetThrottleRule sets the rule of a kind, or removes it with nil. ErrNotFound when the kind is missing. It fails as
+	// ThrottleRule.Fits does if the kind would have rules that do not fit each other.
 	SetThrottleRule(ctx context.Context, ref KindRef, r *ThrottleRule) error
 	// Admit returns which messages are within their limits, and counts them, in this order and in one transaction, so
 	// that several processes never admit more than the limit. One that was admitted within the window is admitted

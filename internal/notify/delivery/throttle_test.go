@@ -25,8 +25,8 @@ func limited(t *testing.T, d *db.DB, over string, collects *notify.DigestRule) (
 	testkit.Must(t, err)
 	for _, kind := range []string{"news", "alarm"} {
 		ref := notify.KindRef{ClientID: "shop", KindID: kind}
-		testkit.Must(t, w.store.SetThrottleRule(t.Context(), ref, r))
 		testkit.Must(t, w.store.SetDigestRule(t.Context(), ref, collects))
+		testkit.Must(t, w.store.SetThrottleRule(t.Context(), ref, r))
 	}
 	return w, clock
 }

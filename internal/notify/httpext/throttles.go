@@ -56,9 +56,6 @@ func (f *handlers) setThrottle(w http.ResponseWriter, r *http.Request) error {
 	if k.Critical {
 		return fault.New(fault.Conflict, "The kind %q is critical: its notifications are never limited", ref.KindID)
 	}
-	if err := rule.Fits(k.DigestRule); err != nil {
-		return err
-	}
 	err = f.Store.SetThrottleRule(r.Context(), ref, rule)
 	return web.Answer(w, http.StatusOK, presentThrottle(&notify.Kind{ThrottleRule: rule}),
 		missing(err, "Notification", ref.KindID))

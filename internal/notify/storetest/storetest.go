@@ -50,6 +50,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"QuietLimit", testQuietLimit},
 		{"QuietWake", testQuietWake},
 		{"ThrottleRule", testThrottleRule},
+		{"RulesFit", testRulesFit},
 		{"Admit", testAdmit},
 		{"AdmitTogether", testAdmitTogether},
 		{"Throttled", testThrottled},

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"ingot/internal/base/fault"
 	"ingot/internal/notify"
 )
 
@@ -20,6 +21,7 @@ func testThrottleRule(k *kit) {
 	k.wantErr(s.SetThrottleRule(k.ctx, ref, r), notify.ErrNotFound)
 	kinds := []notify.Kind{{ID: "news"}, {ID: "other"}}
 	k.must(s.Register(k.ctx, notify.Client{ID: "c"}, kinds, true))
+	k.must(s.SetDigestRule(k.ctx, ref, value[*notify.DigestRule](k)(notify.NewDigestRule("1h", 0, "", nil))))
 	before := value[notify.Stored](k)(s.Stored(k.ctx, "c")).Definitions
 	k.must(s.SetThrottleRule(k.ctx, ref, r))
 	k.equal("it counts", value[notify.Stored](k)(s.Stored(k.ctx, "c")).Definitions > before, true)
@@ -41,6 +43,43 @@ func testThrottleRule(k *kit) {
 	}
 	k.must(s.SetThrottleRule(k.ctx, ref, nil))
 	k.equal("without", value[notify.Kind](k)(s.Kind(k.ctx, ref)).ThrottleRule == nil, true)
+}
+
+// testRulesFit sets rules that do not fit each other, one after the other and at the same time.
+func testRulesFit(k *kit) {
+	s := k.store()
+	ref := notify.KindRef{ClientID: "c", KindID: "news"}
+	k.must(s.Register(k.ctx, notify.Client{ID: "c"}, []notify.Kind{{ID: "news"}}, true))
+	collects := value[*notify.DigestRule](k)(notify.NewDigestRule("1h", 0, "", nil))
+	over := value[*notify.ThrottleRule](k)(notify.NewThrottleRule(3, "1h", "digest", nil))
+	conflict := func(err error) bool { return fault.Is(err, fault.Conflict) }
+	rules := func() []bool {
+		kind := value[notify.Kind](k)(s.Kind(k.ctx, ref))
+		return []bool{kind.DigestRule != nil, kind.ThrottleRule != nil}
+	}
+	k.equal("over the limit into no digest", conflict(s.SetThrottleRule(k.ctx, ref, over)), true)
+	k.must(s.SetDigestRule(k.ctx, ref, collects))
+	k.equal("a limit of what is collected", conflict(s.SetThrottleRule(k.ctx, ref, atMost(3))), true)
+	k.must(s.SetThrottleRule(k.ctx, ref, over))
+	k.equal("without the digest", conflict(s.SetDigestRule(k.ctx, ref, nil)), true)
+	k.equal("nothing was changed", rules(), []bool{true, true})
+	for range 10 {
+		k.must(s.SetThrottleRule(k.ctx, ref, nil))
+		k.must(s.SetDigestRule(k.ctx, ref, collects))
+		done := make(chan error)
+		go func() { done <- s.SetDigestRule(k.ctx, ref, nil) }()
+		go func() { done <- s.SetThrottleRule(k.ctx, ref, over) }()
+		refused := 0
+		for range 2 {
+			if err := <-done; err != nil {
+				if refused++; !conflict(err) {
+					k.Error(err)
+				}
+			}
+		}
+		have := rules()
+		k.equal("one of them was refused", []any{refused, have[0] == have[1]}, []any{1, true})
+	}
 }
 
 // asking asks about messages with these numbers.

@@ -63,7 +63,8 @@ func (s *Catalog) SetThrottleRule(ctx context.Context, ref notify.KindRef, r *no
 	return setRule(ctx, s, "throttle", ref, r)
 }
 
-// setRule sets a column of a kind to a rule as JSON, or empties it with nil.
+// setRule sets a column of a kind to a rule as JSON, or empties it with nil. The rules that the kind then has must fit
+// each other, whichever of them are set at the same time.
 func setRule[T any](ctx context.Context, s *Catalog, column string, ref notify.KindRef, r *T) error {
 	text := ""
 	if r != nil {
@@ -76,7 +77,16 @@ func setRule[T any](ctx context.Context, s *Catalog, column string, ref notify.K
 		}
 	}
 	return s.Define(ctx, ref.ClientID, func(tx *db.Tx) error {
-		return query.Found(tx.Exec("UPDATE notify_kinds SET "+column+" = ? WHERE client_id = ? AND id = ?", text,
+		err := query.Found(tx.Exec("UPDATE notify_kinds SET "+column+" = ? WHERE client_id = ? AND id = ?", text,
 			ref.ClientID, ref.KindID))
+		if err != nil {
+			return err
+		}
+		k, err := query.One(tx, ScanKind, "SELECT "+kindColumns+" FROM notify_kinds WHERE client_id = ? AND id = ?",
+			ref.ClientID, ref.KindID)
+		if err != nil {
+			return err
+		}
+		return k.ThrottleRule.Fits(k.DigestRule)
 	})
 }
