@@ -13,6 +13,7 @@ import (
 	"ingot/internal/notify"
 	"ingot/internal/notify/notifydb/occurrences"
 	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/topics"
 )
 
 // TestPlans sees that the engines find the index made for each query of the
@@ -32,6 +33,10 @@ func TestPlans(t *testing.T) {
 		recurringKey := "notify_recurring_pkey"
 		if sqlite {
 			recurringKey = "sqlite_autoindex_notify_recurring_1"
+		}
+		membersKey := "notify_topic_members_pkey"
+		if sqlite {
+			membersKey = "USING PRIMARY KEY"
 		}
 		pick := "SELECT " + messageColumns + " FROM notify_messages WHERE " + queueAfter + inOrder
 		pickArgs := []any{1, now, 0, 0, 500}
@@ -78,9 +83,11 @@ func TestPlans(t *testing.T) {
 				"SELECT name FROM notify_recurring WHERE (client_id, name) > (?, ?) ORDER BY client_id, name LIMIT ?",
 				[]any{"c", "n", 10}, recurringKey,
 			},
-			"DigestFirst":  {firstDigest, nil, "notify_digests_due"},
-			"DigestClient": {nextClient, []any{"c"}, "notify_digests_"},
-			"DigestDue":    {dueDigests, []any{"c", now, 100}, "notify_digests_client"},
+			"TopicMembers":  {topics.MembersPage, []any{"t", "a", 10}, membersKey},
+			"ActiveMembers": {topics.ActiveMembers(d.Dialect()), []any{"t", `["a","b"]`}, membersKey},
+			"DigestFirst":   {firstDigest, nil, "notify_digests_due"},
+			"DigestClient":  {nextClient, []any{"c"}, "notify_digests_"},
+			"DigestDue":     {dueDigests, []any{"c", now, 100}, "notify_digests_client"},
 			"DigestEntries": {"SELECT number FROM notify_messages WHERE " + query.NumbersIn(d.Dialect(), "digest") +
 				waitingEntries, []any{list}, "notify_messages_digest"},
 			"QuietOfUser":    {quietOfUser + quietDue, []any{"u", now, 10}, "notify_messages_quiet"},

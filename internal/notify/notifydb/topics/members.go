@@ -101,12 +101,22 @@ func activeOf(tx *db.Tx, topic string, ids []string) (map[string]bool, error) {
 	rows, err := db.All(tx, func(sc db.Scanner) (r row, err error) {
 		err = sc.Scan(&r.id, &r.active)
 		return r, err
-	}, "SELECT id, active FROM notify_topic_members WHERE topic = ? AND "+query.TextsIn(tx.Dialect(), "id"), topic, list)
+	}, ActiveMembers(tx.Dialect()), topic, list)
 	found := make(map[string]bool, len(rows))
 	for _, r := range rows {
 		found[r.id] = r.active
 	}
 	return found, err
+}
+
+// ActiveMembers selects members of a topic by a list of ids. PostgreSQL would read all members of the topic for
+// query.TextsIn, and looks up each element of an array.
+func ActiveMembers(d db.Dialect) string {
+	in := query.TextsIn(d, "id")
+	if d == db.Postgres {
+		in = "id = ANY(ARRAY(SELECT json_array_elements_text(CAST(CAST(? AS TEXT) AS JSON))))"
+	}
+	return "SELECT id, active FROM notify_topic_members WHERE topic = ? AND " + in
 }
 
 // count adds to the numbers of a topic that the transaction has locked.
@@ -146,6 +156,10 @@ func (s *Topics) RemoveSubscriber(ctx context.Context, ref notify.TopicRef, subs
 	})
 }
 
+// MembersPage reads a page of the subscribers of a topic.
+const MembersPage = "SELECT id, subscriber, since FROM notify_topic_members WHERE topic = ? AND id > ? AND active " +
+	"ORDER BY id LIMIT ?"
+
 // TopicMembers implements notify.Store.
 func (s *Topics) TopicMembers(ctx context.Context, ref notify.TopicRef, after string, limit int) ([]notify.TopicMember,
 	error) {
@@ -163,8 +177,7 @@ func (s *Topics) TopicMembers(ctx context.Context, ref notify.TopicRef, after st
 			err = row.Scan(&m.ID, &subscriber, query.Moment(&m.Since))
 			m.UserID, m.Email = notify.SubscriberOf(subscriber)
 			return m, err
-		}, "SELECT id, subscriber, since FROM notify_topic_members WHERE topic = ? AND id > ? AND active ORDER BY id LIMIT ?",
-			topic, after, limit)
+		}, MembersPage, topic, after, limit)
 	})
 }
 

@@ -106,13 +106,20 @@ func lockTopic(tx *db.Tx, ref notify.TopicRef) (string, error) {
 		query.ForUpdate(tx.Dialect()), ref.ClientID, ref.Name)
 }
 
+// deleteMembers deletes the first members of a topic. It is a range, because PostgreSQL would read all of them for a
+// list.
+const deleteMembers = "DELETE FROM notify_topic_members WHERE topic = ? AND id <= (SELECT MAX(id) FROM " +
+	"(SELECT id FROM notify_topic_members WHERE topic = ? ORDER BY id LIMIT ?) AS first)"
+
 // empty deletes the members of a deleted topic in some transactions, and the topic when none is left.
 func (s *Topics) empty(ctx context.Context, id string, steps int) error {
 	for range steps {
 		var n int64
 		err := query.Lock(ctx, s.db, func(tx *db.Tx) (err error) {
-			n, err = tx.Exec("DELETE FROM notify_topic_members WHERE topic = ? AND id IN "+
-				"(SELECT id FROM notify_topic_members WHERE topic = ? ORDER BY id LIMIT ?)", id, id, deletedBatch)
+			if err := query.UseIndexes(tx); err != nil {
+				return err
+			}
+			n, err = tx.Exec(deleteMembers, id, id, deletedBatch)
 			if err != nil || n == deletedBatch {
 				return err
 			}
