@@ -5,19 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/netip"
-	"net/url"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"ingot/internal/auth"
 	"ingot/internal/base/safedial"
 	"ingot/internal/base/web"
-	"ingot/internal/notify"
 	"ingot/internal/notify/mail"
 	"ingot/internal/notify/mail/smtp"
 	"ingot/internal/platform"
@@ -25,6 +20,7 @@ import (
 	"ingot/internal/platform/engine/kubernetes"
 	"ingot/internal/platform/run/registry"
 	"ingot/internal/server/databases"
+	"ingot/internal/server/settings"
 )
 
 // Config is the configuration of a server. DefaultConfig has the defaults; only
@@ -144,12 +140,12 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	checks := []check{
 		{"data-dir", notEmpty(c.DataDir)},
-		{"listen", checkAddress(c.Listen)},
-		{"notifications-listen", checkAddress(c.NotificationsListen)},
-		{"ssh-listen", checkAddress(c.SSHListen)},
-		{"admin-listen", checkAddress(c.AdminListen)},
+		{"listen", settings.Address(c.Listen)},
+		{"notifications-listen", settings.Address(c.NotificationsListen)},
+		{"ssh-listen", settings.Address(c.SSHListen)},
+		{"admin-listen", settings.Address(c.AdminListen)},
 		{"admin-listen", checkAdmin(c.AdminListen, c.AdminToken)},
-		{"domain", checkDomain(c.Domain)},
+		{"domain", settings.HostName(c.Domain)},
 		{"tcp-ports", checkPorts(c.TCPPorts)},
 		{"engine", oneOf(c.Engine, choice.Names())},
 		{"memory-overcommit", checkOvercommit(c.MemoryOvercommit)},
@@ -158,12 +154,12 @@ func (c Config) Validate() error {
 		{"database-listen-url", checkListenURL(c.DatabaseListenURL)},
 		{"blob-url", checkBlobURL(c.BlobURL, c.BlobRedirect)},
 		{"log-store", c.checkLogStore()},
-		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
-		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},
+		{"postgres-url", settings.ServerURL(c.PostgresURL, "postgres", "postgresql")},
+		{"mysql-url", settings.ServerURL(c.MySQLURL, "mysql", "mariadb")},
 		{"drain-networks", checkNetworks(c.DrainNetworks)},
 		{"insecure-registries", registry.CheckInsecure(c.insecureRegistries())},
-		{"auth-url", checkURL(c.AuthURL, "http", "https")},
-		{"public-url", checkURL(c.PublicURL, "http", "https")},
+		{"auth-url", settings.URL(c.AuthURL, "http", "https")},
+		{"public-url", settings.URL(c.PublicURL, "http", "https")},
 		{"broker-timeout", notNegative(c.BrokerTimeout)},
 		{"drain-timeout", notNegative(c.DrainTimeout)},
 		{"disk-reserve", notNegative(c.DiskReserve)},
@@ -195,9 +191,9 @@ func (c MailConfig) checks() []check {
 		{"smtp-url", checkSMTP(c.SMTPURL)},
 		{"mail-plan", checkPlan(c)},
 		{"mail-from", checkMailbox(c.MailFrom)},
-		{"notifications-url", checkURL(c.NotificationsURL, "http", "https")},
+		{"notifications-url", settings.URL(c.NotificationsURL, "http", "https")},
 		{"dkim-selector", checkDKIM(c)},
-		{"bounce-listen", checkOptionalAddress(c.BounceListen)},
+		{"bounce-listen", settings.OptionalAddress(c.BounceListen)},
 		{"bounce-address", checkBounces(c)},
 		{"messages-kept", notNegative(c.MessagesKept)},
 		{"allow-networks", checkNetworks(c.AllowNetworks)},
@@ -259,85 +255,11 @@ func oneOf(value string, allowed []string) error {
 	return fmt.Errorf("%q is not one of %s", value, strings.Join(allowed, ", "))
 }
 
-func checkAddress(s string) error {
-	host, port, err := net.SplitHostPort(s)
-	if err != nil {
-		return fmt.Errorf("%q is not HOST:PORT, for example 127.0.0.1:8080", s)
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("%q has no port between 0 and 65535", s)
-	}
-	if strings.ContainsAny(host, " /@") {
-		return fmt.Errorf("%q has no valid host", s)
-	}
-	return nil
-}
-
-// checkDomain accepts a host name. An address is refused: names below it, such
-// as api.DOMAIN, could not exist.
-func checkDomain(s string) error {
-	if _, err := netip.ParseAddr(s); err == nil {
-		return fmt.Errorf("%q is an address; a name is needed, because api.DOMAIN and others are names below it", s)
-	}
-	if s == "" || len(s) > 200 {
-		return errors.New("a host name of at most 200 characters is needed")
-	}
-	for _, label := range strings.Split(s, ".") {
-		if !validLabel(label) {
-			return fmt.Errorf("%q is not a host name", s)
-		}
-	}
-	return nil
-}
-
-func validLabel(s string) bool {
-	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
-		return false
-	}
-	return !strings.ContainsFunc(s, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-'
-	})
-}
-
 func checkListenURL(s string) error {
 	if strings.HasPrefix(s, "sqlite:") {
 		return errors.New("it must begin with postgres://")
 	}
 	return databases.CheckURL(s)
-}
-
-// checkURL never quotes the value, which may contain a password.
-func checkURL(s string, schemes ...string) error {
-	if s == "" {
-		return nil
-	}
-	u, err := url.Parse(s)
-	example := schemes[0] + "://host:port"
-	switch {
-	case err != nil:
-		return fmt.Errorf("it is not a URL, for example %s", example)
-	case !slices.Contains(schemes, u.Scheme):
-		return fmt.Errorf("it must begin with %s://", strings.Join(schemes, ":// or "))
-	case u.Hostname() == "":
-		return fmt.Errorf("the host is missing, for example %s", example)
-	case u.RawQuery != "" || u.Fragment != "":
-		return errors.New("it must not have a query or a fragment")
-	case schemes[0] == "http" && u.User != nil:
-		return errors.New("it must not hold a user name or password")
-	}
-	return nil
-}
-
-// checkServerURL never quotes the value, which contains a password.
-func checkServerURL(s string, schemes ...string) error {
-	if s == "" {
-		return nil
-	}
-	u, err := url.Parse(s)
-	if err != nil || !slices.Contains(schemes, u.Scheme) || u.Hostname() == "" || u.User.Username() == "" {
-		return fmt.Errorf("it must be %s://USER:PASSWORD@HOST:PORT, with special characters percent-encoded", schemes[0])
-	}
-	return nil
 }
 
 func checkSMTP(s string) error {
@@ -386,13 +308,6 @@ func checkPorts(list string) error {
 	return err
 }
 
-func checkOptionalAddress(s string) error {
-	if s == "" {
-		return nil
-	}
-	return checkAddress(s)
-}
-
 // normal returns the configuration in normalized form.
 func (c Config) normal() (Config, error) {
 	if err := c.Validate(); err != nil {
@@ -414,18 +329,10 @@ func (c Config) normal() (Config, error) {
 	return c, nil
 }
 
-// checkBounces checks the address of reports. With a listener, the address has to leave room for the tag of a message.
+// checkBounces checks the address of reports, which may be that of the sender.
 func checkBounces(c MailConfig) error {
 	if err := checkMailbox(c.BounceAddress); err != nil || c.BounceListen == "" {
 		return err
 	}
-	parsed, err := mail.ParseAddress(cmp.Or(c.BounceAddress, c.MailFrom, "notifications@localhost"))
-	if err != nil {
-		return err
-	}
-	if at := strings.LastIndexByte(parsed, '@'); at > notify.MaxReturn {
-		return fmt.Errorf("%s has %d bytes before the @, at most %d leave room for the tag of a message", parsed, at,
-			notify.MaxReturn)
-	}
-	return nil
+	return mail.CheckReturn(cmp.Or(c.BounceAddress, c.MailFrom, "notifications@localhost"))
 }

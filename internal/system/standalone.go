@@ -21,6 +21,7 @@ import (
 	"ingot/internal/server/databases"
 	"ingot/internal/server/diskspace"
 	"ingot/internal/server/front"
+	"ingot/internal/server/settings"
 )
 
 // StandaloneConfig is the configuration of the notification service alone.
@@ -58,17 +59,17 @@ func (c StandaloneConfig) Validate() error {
 	}
 	authURL := errors.New("the address of the authorization server is needed, for example https://uaa.example.org")
 	if c.AuthURL != "" {
-		authURL = checkURL(c.AuthURL, "http", "https")
+		authURL = settings.URL(c.AuthURL, "http", "https")
 	}
 	return firstProblem(append([]check{
 		{"data-dir", notEmpty(c.DataDir)},
-		{"listen", checkAddress(c.Listen)},
-		{"admin-listen", checkAddress(c.AdminListen)},
+		{"listen", settings.Address(c.Listen)},
+		{"admin-listen", settings.Address(c.AdminListen)},
 		{"admin-listen", checkAdmin(c.AdminListen, c.AdminToken)},
-		{"domain", checkDomain(c.Domain)},
+		{"domain", settings.HostName(c.Domain)},
 		{"database-url", databases.CheckURL(c.DatabaseURL)},
 		{"auth-url", authURL},
-		{"platform-url", checkURL(c.PlatformURL, "http", "https")},
+		{"platform-url", settings.URL(c.PlatformURL, "http", "https")},
 		{"client-id", notEmpty(c.ClientID)},
 		{"client-secret-file", secret},
 	}, append(c.Traces.checks(), c.MailConfig.checks()...)...))

@@ -11,6 +11,7 @@ import (
 
 	"ingot/internal/platform/edge/router"
 	"ingot/internal/server/certs"
+	"ingot/internal/server/settings"
 )
 
 // TLSConfig is how the server terminates TLS. Without TLSListen it does not.
@@ -82,7 +83,7 @@ func (c TLSConfig) checks() []check {
 			string(router.Forward), string(router.SanitizeSet)})},
 		{"client-ca", c.checkClientCA()},
 		{"acme-email", c.checkEmail()},
-		{"acme-directory", errors.Join(c.withACME(c.ACMEDirectory), checkURL(c.ACMEDirectory, "https", "http"))},
+		{"acme-directory", errors.Join(c.withACME(c.ACMEDirectory), settings.URL(c.ACMEDirectory, "https", "http"))},
 		{"acme-ca", c.withACME(c.ACMECA)},
 		{"acme-dns-hook", c.withACME(c.ACMEDNSHook)},
 	}
@@ -118,7 +119,7 @@ func (c TLSConfig) checkListen() error {
 		return errors.New("it needs a certificate: give files with --tls-cert and --tls-key, or order certificates with " +
 			"--acme-email")
 	}
-	return checkAddress(c.TLSListen)
+	return settings.Address(c.TLSListen)
 }
 
 func (c TLSConfig) checkPairs() error {

@@ -24,6 +24,15 @@ import (
 // errors are for the user.
 func ParseAddress(s string) (string, error) { return address.Parse(s) }
 
+// CheckReturn checks the address of bounces, to which the tags of messages are added.
+func CheckReturn(s string) error {
+	addr, err := address.Parse(s)
+	if err != nil {
+		return err
+	}
+	return compose.LeavesRoom(addr)
+}
+
 // Identity is the sender of mail.
 type Identity = compose.Identity
 

@@ -110,14 +110,22 @@ func New(id Identity) (*Composer, error) {
 	}
 	if id.Tag != nil {
 		at := strings.LastIndexByte(c.envelope, '@')
-		c.envelope, c.suffix = c.envelope[:at]+"+", c.envelope[at:]
-		if at > notify.MaxReturn {
-			return nil, fmt.Errorf("the address for bounces has %d bytes before the @, at most %d leave room for the tag of a "+
-				"message", at, notify.MaxReturn)
+		if err := LeavesRoom(c.envelope); err != nil {
+			return nil, fmt.Errorf("the address for bounces: %w", err)
 		}
+		c.envelope, c.suffix = c.envelope[:at]+"+", c.envelope[at:]
 	}
 	c.from = appendAddress(nil, "From", name, from)
 	return c, nil
+}
+
+// LeavesRoom checks that an address leaves room for the tag of a message, which is added before its @.
+func LeavesRoom(addr string) error {
+	if at := strings.LastIndexByte(addr, '@'); at > notify.MaxReturn {
+		return fmt.Errorf("%s has %d bytes before the @, at most %d leave room for the tag of a message", addr, at,
+			notify.MaxReturn)
+	}
+	return nil
 }
 
 // Domain returns the right side of Message-IDs.
