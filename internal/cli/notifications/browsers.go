@@ -40,6 +40,9 @@ func (k *pushKey) Show(p *term.Printer) { p.Println(k.Key) }
 
 // own sends a request as the logged-in user.
 func (f *browsersFlags) own(ctx context.Context, s *core.Session, method, path string, into any) error {
+	if err := s.Check(core.NeedsLogin); err != nil {
+		return err
+	}
 	base, err := f.base(ctx, s)
 	if err != nil {
 		return err

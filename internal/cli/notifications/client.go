@@ -50,7 +50,8 @@ func (f *notifyFlags) base(ctx context.Context, s *core.Session) (string, error)
 }
 
 // token returns a token of the given client, or of the client created on the
-// server of this machine. Without either it returns the user's token.
+// server of this machine. Without either it returns the user's token. So only
+// the latter needs a login: jobs that send as a client have none.
 func (f *notifyFlags) token(ctx context.Context, s *core.Session) (string, error) {
 	if id := cmp.Or(f.Client, s.Env.Getenv("INGOT_NOTIFICATIONS_CLIENT")); id != "" {
 		return clientToken(ctx, s, id, cmp.Or(f.Secret, s.Env.Getenv("INGOT_NOTIFICATIONS_SECRET")))
@@ -62,6 +63,9 @@ func (f *notifyFlags) token(ctx context.Context, s *core.Session) (string, error
 		}
 	}
 	if s.Config.Local == "" {
+		if err := s.Check(core.NeedsLogin); err != nil {
+			return "", err
+		}
 		return s.API.Token(ctx)
 	}
 	if err := makeClient(ctx, s); err != nil {

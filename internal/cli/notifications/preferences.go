@@ -250,6 +250,11 @@ func (f *preferencesFlags) preferences(ctx context.Context, s *core.Session, met
 			}
 		}
 	}
+	if call.Token == "" {
+		if err := s.Check(core.NeedsLogin); err != nil {
+			return err
+		}
+	}
 	_, err = s.API.Do(ctx, call)
 	return explainNotify(base, err)
 }
