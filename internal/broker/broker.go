@@ -70,6 +70,9 @@ const Username = "ingot"
 // Timing.
 const (
 	operationTime = 2 * time.Minute // of one operation, the start of a server included
+	// createTime is operationTime for what no request waits for: the first start of a server creates its files, which
+	// takes minutes on a busy machine.
+	createTime    = daemon.StartTime
 	sizeInterval  = time.Minute
 	retryInterval = 5 * time.Second
 	shutdownTime  = 10 * time.Second

@@ -14,24 +14,27 @@ func (b *Broker) finishAll(ctx context.Context) {
 		if !open {
 			open = b.openListeners(ctx)
 		}
+		// A panic for one instance must not block the others. Servers are started before anything is completed, which
+		// may take long.
+		if first {
+			for _, i := range b.state.list() {
+				background.Safely("service instance", func() { b.resume(ctx, i) })
+			}
+		}
 		for _, i := range b.state.list() {
-			// A panic for one instance must not block the others.
-			background.Safely("service instance", func() { b.resume(ctx, i, first) })
+			if i.unfinished() {
+				background.Safely("service instance", func() { b.finish(ctx, i.ID) })
+			}
 		}
 	}
 }
 
-// resume starts the server of one instance and completes its operations.
-func (b *Broker) resume(ctx context.Context, i *instance, first bool) {
-	if first {
-		if _, err := b.backendOf(i); err != nil {
-			b.config.Log.Warn("service instance unavailable", "instance", i.ID, "reason", err)
-		}
-		b.wake(ctx, i.ID)
+// resume starts the server of one instance.
+func (b *Broker) resume(ctx context.Context, i *instance) {
+	if _, err := b.backendOf(i); err != nil {
+		b.config.Log.Warn("service instance unavailable", "instance", i.ID, "reason", err)
 	}
-	if i.unfinished() {
-		b.finish(ctx, i.ID)
-	}
+	b.wake(ctx, i.ID)
 }
 
 // wake starts an instance's server without waiting for it. The instance is
@@ -72,9 +75,9 @@ func (i *instance) unfinished() bool {
 // finish completes an instance: asynchronous creations are continued, deletions
 // are completed, and creations that were never acknowledged are undone.
 func (b *Broker) finish(ctx context.Context, id string) {
-	op, cancel := context.WithTimeout(ctx, operationTime)
-	defer cancel()
-	release, err := b.state.acquire(op, id)
+	wait, stop := context.WithTimeout(ctx, operationTime)
+	defer stop()
+	release, err := b.state.acquire(wait, id)
 	if err != nil {
 		return
 	}
@@ -87,6 +90,12 @@ func (b *Broker) finish(ctx context.Context, id string) {
 	if err != nil {
 		return // logged at the start
 	}
+	limit := operationTime
+	if i.Phase == creating && i.Async {
+		limit = createTime
+	}
+	op, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	if err := b.finishOne(op, s, i); err != nil && ctx.Err() == nil {
 		b.config.Log.Warn("complete service instance failed, retrying", "instance", i.ID, "phase", string(i.Phase),
 			"error", err)

@@ -8,6 +8,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/clock"
+	"ingot/internal/base/daemon"
 	"ingot/internal/base/loopdisk"
 	"ingot/internal/broker/ownserver"
 )
@@ -16,8 +17,6 @@ const (
 	ownWatch = time.Second
 	// askClients limits the questions of the watcher.
 	askClients = 5 * time.Second
-	// ownStart is how long a server may take until it answers.
-	ownStart = time.Minute
 	// growth is how much a server may write before the size of its data is checked.
 	growth = 16 * mib
 	// cutPause is how long a server with a full disk is left alone.
@@ -135,7 +134,7 @@ func (o *ownServers) isIdle(s *ownServer) bool {
 func (o *ownServers) isNew(s *ownServer) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return clock.Steady().Sub(s.since) < o.idle+ownStart
+	return clock.Steady().Sub(s.since) < o.idle+daemon.StartTime
 }
 
 // rest stops an idle server. Another process may have connections to it, before it has handed all

@@ -51,11 +51,17 @@ type Spec struct {
 	// MaxData limits the memory that each of its processes can write to, in bytes; 0 means no
 	// limit. It is for servers without a Group.
 	MaxData int64
-	Log     *slog.Logger
+	// StartTime is how long the server may take until it is ready; 0 means StartTime.
+	StartTime time.Duration
+	Log       *slog.Logger
 }
 
+// StartTime is long: a server that is ended while it recovers after a power failure begins again with the next start, on
+// a slow disk for ever.
+const StartTime = 15 * time.Minute
+
 const (
-	startTime  = 90 * time.Second // until the server has to be ready, including recovery
+	slowStart  = 90 * time.Second // after which the log says that the server is not ready
 	askTime    = 5 * time.Second
 	firstPause = 100 * time.Millisecond
 	longPause  = 30 * time.Second
@@ -85,6 +91,7 @@ type Daemon struct {
 // server itself is started by Ensure.
 func New(spec Spec) *Daemon {
 	spec.Log = cmp.Or(spec.Log, slog.New(slog.DiscardHandler))
+	spec.StartTime = cmp.Or(spec.StartTime, StartTime)
 	return &Daemon{spec: spec, want: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
@@ -293,8 +300,10 @@ func (d *Daemon) adopt(ctx context.Context, pid int) error {
 
 // await returns nil when the server is ready, and an error after it has exited.
 func (d *Daemon) await(ctx context.Context, ended <-chan error) error {
-	deadline := time.NewTimer(startTime)
+	deadline := time.NewTimer(d.spec.StartTime)
 	defer deadline.Stop()
+	slow := time.NewTimer(slowStart)
+	defer slow.Stop()
 	tick := time.NewTicker(15 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -312,6 +321,10 @@ func (d *Daemon) await(ctx context.Context, ended <-chan error) error {
 			err = fmt.Errorf("not ready: %w", err)
 			d.kill(ended)
 			return err
+		case <-slow.C:
+			d.spec.Log.Warn("server is not ready yet, waiting", "server", d.spec.Name, "reason", err, "until",
+				d.spec.StartTime.String(), "log", d.logPath())
+			continue
 		case <-tick.C:
 			continue
 		}

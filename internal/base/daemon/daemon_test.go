@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -257,6 +258,18 @@ func TestEnsureSaysWhy(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(s.Dir, "log")); err != nil || !strings.Contains(string(text), "broken") {
 		t.Errorf("its log: %q, %v", text, err)
 	}
+}
+
+// TestHangingStart ends a server that never answers, and starts it again.
+func TestHangingStart(t *testing.T) {
+	t.Parallel()
+	s := spec(t)
+	silent := errors.New("no answer")
+	s.Answers, s.StartTime = func(context.Context) error { return silent }, time.Millisecond
+	if err := started(t, s).Ensure(t.Context()); !errors.Is(err, silent) || !strings.Contains(err.Error(), "not ready") {
+		t.Errorf("%v, want that it was not ready", err)
+	}
+	testkit.Eventually(t, "it is started again", func() bool { return len(starts(t, s)) > 1 })
 }
 
 func TestPrograms(t *testing.T) {
