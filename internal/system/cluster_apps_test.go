@@ -254,6 +254,34 @@ func (s *trio) visit(server int, host string) int {
 	return res.StatusCode
 }
 
+// download requests the download of a blob at one server, and follows the link at another.
+func (s *trio) download(path string, at, follow int) {
+	s.Helper()
+	get := func(url, token string) *http.Response {
+		req, err := http.NewRequestWithContext(s.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		res, err := http.DefaultTransport.RoundTrip(req) // which follows no redirects
+		if err != nil {
+			s.Fatal(err)
+		}
+		res.Body.Close()
+		return res
+	}
+	res := get(s.servers[at].api+path, s.servers[at].token)
+	link, err := res.Location()
+	if err != nil || res.StatusCode != http.StatusFound {
+		s.Fatalf("%s: %d, %v, want a link", path, res.StatusCode, err)
+	}
+	if res := get(s.servers[follow].api+link.RequestURI(), ""); res.StatusCode != http.StatusOK {
+		s.Errorf("the link of server %d to %s at server %d: %d, want 200", at, path, follow, res.StatusCode)
+	}
+}
+
 // TestServersShareApps runs an app on three servers: each routes to it, one works on
 // it, and when that one loses the database another takes over the running instance.
 func TestServersShareApps(t *testing.T) {
@@ -290,6 +318,7 @@ func TestServersShareApps(t *testing.T) {
 	}
 	reachable("after the start", 0, 1, 2)
 	first := one.running(app)
+	s.download("/v3/packages/"+pkg+"/download", 0, 2)
 
 	// A server that does not work on the app can restart its instance.
 	owner := s.owner(app)
