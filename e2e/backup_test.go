@@ -274,7 +274,8 @@ func (b *backups) asDocumented(dir string) {
 			if i := strings.IndexAny(want, "0123456789/="); i >= 0 {
 				want = want[:i]
 			}
-			if !strings.Contains(said, strings.TrimSpace(want)) {
+			// The widths of columns differ too.
+			if !strings.Contains(columns(said), columns(want)) {
 				b.t.Errorf("%s printed\n%s\nwant %q, as the page says", line, said, want)
 			}
 		}

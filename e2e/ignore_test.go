@@ -60,7 +60,8 @@ func (s *site) uploaded(t testing.TB, token, app string) (names []string) {
 	apps := s.list(t, token, "/v3/apps?names="+app)
 	packages := s.list(t, token, "/v3/apps/"+apps[0]["guid"].(string)+"/packages?order_by=-created_at&per_page=1")
 	r := s.call(t, http.MethodGet, "/v3/packages/"+packages[0]["guid"].(string)+"/download", token, nil)
-	body := r.want(t, http.StatusOK).Body
+	link := r.want(t, http.StatusFound).Header.Get("Location")
+	body := s.call(t, http.MethodGet, link, "", nil).want(t, http.StatusOK).Body
 	archive, err := zip.NewReader(bytes.NewReader(body), int64(len(body)))
 	if err != nil {
 		t.Fatal(err)

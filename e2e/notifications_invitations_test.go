@@ -43,8 +43,8 @@ func TestConversationsAndInvitations(t *testing.T) {
 	first := send("order", "ann@example.org", "Order 4711", "--thread", "order-4711").Header
 	second := send("order", "ann@example.org", "Order 4711", "--thread", "order-4711").Header
 	root := first.Get("References")
-	if root == "" || strings.Contains(root, "4711") || first.Get("In-Reply-To") != root || second.Get("References") != root ||
-		first.Get("Message-Id") == second.Get("Message-Id") {
+	if root == "" || strings.Contains(root, "4711") || first.Get("In-Reply-To") != root ||
+		second.Get("References") != root || first.Get("Message-Id") == second.Get("Message-Id") {
 		t.Errorf("the mails are no conversation: %v, %v", first, second)
 	}
 	for what, m := range map[string]*mail.Message{

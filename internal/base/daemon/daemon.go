@@ -56,8 +56,8 @@ type Spec struct {
 	Log       *slog.Logger
 }
 
-// StartTime is long: a server that is ended while it recovers after a power failure begins again with the next start, on
-// a slow disk for ever.
+// StartTime is long: a server that is ended while it recovers after a power failure begins again with the next start,
+// on a slow disk for ever.
 const StartTime = 15 * time.Minute
 
 const (
