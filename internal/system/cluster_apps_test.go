@@ -257,6 +257,8 @@ func (s *trio) visit(server int, host string) int {
 // download requests the download of a blob at one server, and follows the link at another.
 func (s *trio) download(path string, at, follow int) {
 	s.Helper()
+	// A transport follows no redirects.
+	transport := &http.Transport{DisableKeepAlives: true}
 	get := func(url, token string) *http.Response {
 		req, err := http.NewRequestWithContext(s.Context(), http.MethodGet, url, nil)
 		if err != nil {
@@ -265,7 +267,7 @@ func (s *trio) download(path string, at, follow int) {
 		if token != "" {
 			req.Header.Set("Authorization", "Bearer "+token)
 		}
-		res, err := http.DefaultTransport.RoundTrip(req) // which follows no redirects
+		res, err := transport.RoundTrip(req)
 		if err != nil {
 			s.Fatal(err)
 		}
