@@ -287,7 +287,7 @@ func TestRestoreMySQL(t *testing.T) {
 	}
 	mustRun(t, my(t, second), "CREATE PROCEDURE other() SELECT 1")
 	over.Store(true)
-	b.checkSizes(t.Context())
+	checkSizes(t, b)
 	i := b.state.get(id)
 	if !i.Over {
 		t.Fatal("it is not over its size")

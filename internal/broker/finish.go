@@ -2,39 +2,82 @@ package broker
 
 import (
 	"context"
+	"math/rand/v2"
 
 	"ingot/internal/base/background"
 )
 
+// finishers is how many operations of each kind are completed at the same time.
+const finishers = 4
+
 // finishAll completes operations that were interrupted, because the broker or a
 // server was killed, and retries until it succeeds. It also starts the servers
 // of existing instances, because apps connect to them without asking the broker.
+// None of it waits for one instance: a creation may take long, and the deletions
+// of others, whose credentials are valid until then, must not wait for it.
 func (b *Broker) finishAll(ctx context.Context) {
-	for first, open := true, false; first || background.Sleep(ctx, retryInterval); first = false {
+	creations, others := make(chan struct{}, finishers), make(chan struct{}, finishers)
+	done := make(chan struct{}, 1)
+	for first, open := true, false; first || background.Wait(ctx, retryInterval, done); first = false {
 		if !open {
 			open = b.openListeners(ctx)
 		}
-		// A panic for one instance must not block the others. Servers are started before anything is completed, which
-		// may take long.
+		all := b.state.list()
 		if first {
-			for _, i := range b.state.list() {
-				background.Safely("service instance", func() { b.resume(ctx, i) })
+			for _, i := range all {
+				b.resume(ctx, i)
 			}
 		}
-		for _, i := range b.state.list() {
+		// In any order: those that hang must not be the first each time.
+		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] }) //nolint:gosec // no secret
+		for _, i := range all {
+			slots := others
+			if i.isBeingMade() {
+				slots = creations
+			}
 			if i.unfinished() {
-				background.Safely("service instance", func() { b.finish(ctx, i.ID) })
+				b.retry(ctx, slots, i.ID, done)
 			}
 		}
 	}
+}
+
+// retry completes an instance in the background, unless an operation holds it or all slots are taken. When it has
+// succeeded, done gets a value.
+func (b *Broker) retry(ctx context.Context, slots chan struct{}, id string, done chan struct{}) {
+	select {
+	case slots <- struct{}{}:
+	default:
+		return
+	}
+	b.spawn(func() {
+		completed := false
+		defer func() {
+			<-slots
+			if completed {
+				background.Kick(done) // for the next one
+			}
+		}()
+		release, ok := b.state.tryAcquire(id)
+		if !ok {
+			return
+		}
+		defer release()
+		b.finish(ctx, id)
+		i := b.state.get(id)
+		completed = i == nil || !i.unfinished()
+	})
 }
 
 // resume starts the server of one instance.
 func (b *Broker) resume(ctx context.Context, i *instance) {
 	if _, err := b.backendOf(i); err != nil {
 		b.config.Log.Warn("service instance unavailable", "instance", i.ID, "reason", err)
+		return
 	}
-	b.wake(ctx, i.ID)
+	if i.Phase == ready {
+		b.spawn(func() { b.wake(ctx, i.ID) })
+	}
 }
 
 // wake starts an instance's server without waiting for it. The instance is
@@ -59,6 +102,9 @@ func (b *Broker) wake(ctx context.Context, id string) {
 	}
 }
 
+// isBeingMade reports whether the instance is created while the client polls, which may take long.
+func (i *instance) isBeingMade() bool { return i.Phase == creating && i.Async }
+
 // unfinished reports whether there is something to complete or undo.
 func (i *instance) unfinished() bool {
 	if i.Phase == creating || i.Phase == deleting {
@@ -72,16 +118,21 @@ func (i *instance) unfinished() bool {
 	return false
 }
 
-// finish completes an instance: asynchronous creations are continued, deletions
-// are completed, and creations that were never acknowledged are undone.
-func (b *Broker) finish(ctx context.Context, id string) {
-	wait, stop := context.WithTimeout(ctx, operationTime)
+// finishSoon completes an instance when the request that began it, or another one about it, has ended.
+func (b *Broker) finishSoon(id string) {
+	wait, stop := context.WithTimeout(b.work, operationTime)
 	defer stop()
 	release, err := b.state.acquire(wait, id)
 	if err != nil {
 		return
 	}
 	defer release()
+	b.finish(b.work, id)
+}
+
+// finish completes an instance: asynchronous creations are continued, deletions
+// are completed, and creations that were never acknowledged are undone. The caller must have acquired the instance.
+func (b *Broker) finish(ctx context.Context, id string) {
 	i := b.state.get(id)
 	if i == nil || !i.unfinished() {
 		return
@@ -91,7 +142,7 @@ func (b *Broker) finish(ctx context.Context, id string) {
 		return // logged at the start
 	}
 	limit := operationTime
-	if i.Phase == creating && i.Async {
+	if i.isBeingMade() {
 		limit = createTime
 	}
 	op, cancel := context.WithTimeout(ctx, limit)
@@ -103,7 +154,7 @@ func (b *Broker) finish(ctx context.Context, id string) {
 }
 
 func (b *Broker) finishOne(ctx context.Context, s backend, i *instance) error {
-	if i.Phase == creating && i.Async {
+	if i.isBeingMade() {
 		o, _ := offeringNamed(i.Offering)
 		params, err := readParameters(i.Params, o.create)
 		if err != nil {
@@ -148,14 +199,20 @@ func (b *Broker) checkSizes(ctx context.Context) {
 	}
 }
 
+// checkSize checks one instance, unless an operation holds it.
 func (b *Broker) checkSize(ctx context.Context, id string) error {
-	op, cancel := context.WithTimeout(ctx, operationTime)
-	defer cancel()
-	release, err := b.state.acquire(op, id)
-	if err != nil {
-		return err
+	release, free := b.state.tryAcquire(id)
+	if !free {
+		return nil // the next time
 	}
 	defer release()
+	return b.checkHeld(ctx, id)
+}
+
+// checkHeld checks an instance that the caller has acquired.
+func (b *Broker) checkHeld(ctx context.Context, id string) error {
+	op, cancel := context.WithTimeout(ctx, operationTime)
+	defer cancel()
 	i := b.state.get(id)
 	if i == nil || i.Phase != ready {
 		return nil

@@ -97,6 +97,22 @@ func started(t testing.TB, c Config) *Broker {
 	return b
 }
 
+// checkSizes checks the sizes of all instances. Other than the broker, it waits until each is free.
+func checkSizes(t testing.TB, b *Broker) {
+	t.Helper()
+	for _, id := range b.state.ids() {
+		release, err := b.state.acquire(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = b.checkHeld(t.Context(), id)
+		release()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // client calls a broker as the platform does.
 type client struct {
 	t        testing.TB

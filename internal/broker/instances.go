@@ -138,7 +138,7 @@ func (a api) Provision(ctx context.Context, id string, d domain.ProvisionDetails
 		return none, a.b.internalError("creating the instance", i, err)
 	}
 	if i.Async {
-		a.b.spawn(func() { a.b.finish(a.b.work, id) })
+		a.b.spawn(func() { a.b.finishSoon(id) })
 		return domain.ProvisionedServiceSpec{IsAsync: true, OperationData: "create"}, nil
 	}
 	if err := a.b.provision(op, s, i, params); err != nil {

@@ -199,7 +199,7 @@ func TestPostgresSize(t *testing.T) {
 	mustExec(t, conn, "CREATE TABLE t (s text)")
 	// It may be noticed before the statement has ended.
 	_, _ = conn.Exec(t.Context(), "INSERT INTO t SELECT repeat(md5(n::text), 8) FROM generate_series(1, 60000) n")
-	b.checkSizes(t.Context())
+	checkSizes(t, b)
 	if err := conn.Ping(t.Context()); err == nil {
 		t.Error("a connection from before may write on")
 	}
@@ -208,7 +208,7 @@ func TestPostgresSize(t *testing.T) {
 		t.Error("an instance over its size may be written to")
 	}
 	mustExec(t, conn, "SELECT count(*) FROM t", "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE", "TRUNCATE t")
-	b.checkSizes(t.Context())
+	checkSizes(t, b)
 	mustExec(t, pg(t, got), "INSERT INTO t VALUES ('more')")
 	c.deprovision(Postgres, "small", id)
 }

@@ -69,12 +69,16 @@ func (b *Broker) openListeners(ctx context.Context) (all bool) {
 			b.config.Log.Error("open service to containers failed, retrying", "error", err)
 		}
 	}
-	for _, id := range b.state.ids() {
-		release, err := b.state.acquire(ctx, id)
-		if err != nil {
-			return false
+	for _, i := range b.state.list() {
+		if i.Phase != ready {
+			continue // its creation opens it
 		}
-		if i := b.state.get(id); i != nil && i.Phase == ready {
+		release, free := b.state.tryAcquire(i.ID)
+		if !free {
+			all = false
+			continue
+		}
+		if i := b.state.get(i.ID); i != nil && i.Phase == ready {
 			if s, err := b.backendOf(i); err == nil {
 				fail(b.openListener(ctx, s, i))
 			}

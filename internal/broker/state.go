@@ -145,27 +145,46 @@ func openState(dir string, readOnly bool) (*state, error) {
 // acquire locks the instance, waiting until no other operation holds it. The
 // returned function unlocks it.
 func (s *state) acquire(ctx context.Context, id string) (release func(), err error) {
+	l := s.lockOf(id)
+	select {
+	case l.held <- struct{}{}:
+		return func() { <-l.held; s.leave(id, l) }, nil
+	case <-ctx.Done():
+		s.leave(id, l)
+		return nil, ctx.Err()
+	}
+}
+
+// tryAcquire is acquire without waiting: what looks at all instances must not wait for an operation of one.
+func (s *state) tryAcquire(id string) (release func(), ok bool) {
+	l := s.lockOf(id)
+	select {
+	case l.held <- struct{}{}:
+		return func() { <-l.held; s.leave(id, l) }, true
+	default:
+		s.leave(id, l)
+		return nil, false
+	}
+}
+
+// lockOf returns the lock of an instance, which is kept until leave is called.
+func (s *state) lockOf(id string) *lock {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	l := s.locks[id]
 	if l == nil {
 		l = &lock{held: make(chan struct{}, 1)}
 		s.locks[id] = l
 	}
 	l.users++
-	s.mu.Unlock()
-	leave := func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if l.users--; l.users == 0 {
-			delete(s.locks, id)
-		}
-	}
-	select {
-	case l.held <- struct{}{}:
-		return func() { <-l.held; leave() }, nil
-	case <-ctx.Done():
-		leave()
-		return nil, ctx.Err()
+	return l
+}
+
+func (s *state) leave(id string, l *lock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.users--; l.users == 0 {
+		delete(s.locks, id)
 	}
 }
 

@@ -202,7 +202,7 @@ func (d *Daemon) once(ctx context.Context) error {
 	if err := d.makeDir(); err != nil {
 		return err
 	}
-	if pid := d.adoptable(ctx); pid != 0 {
+	if pid := d.adoptable(); pid != 0 {
 		return d.adopt(ctx, pid)
 	}
 	if err := StopLeftover(ctx, s.Program, s.Data, s.PIDFile, s.Stop); err != nil {
@@ -225,21 +225,36 @@ func (d *Daemon) once(ctx context.Context) error {
 		return err
 	}
 	ended := background.Async("server of a service", cmd.Wait)
-	d.set(func() { d.pid = cmd.Process.Pid })
+	return d.tend(ctx, running{cmd.Process.Pid, ended, func() { stopChild(cmd.Process, s.Stop, ended) }})
+}
+
+// running is a process of the server.
+type running struct {
+	pid   int
+	ended <-chan error
+	stop  func() // returns when it has exited
+}
+
+// tend waits until the process is ready and then until it exits, and returns the reason. It stops the process when ctx
+// is done, unless it is left to the next supervisor. One that is left may not be ready: it may recover, and would begin
+// again.
+func (d *Daemon) tend(ctx context.Context, r running) error {
+	d.set(func() { d.pid = r.pid })
 	defer d.set(func() { d.pid = 0 })
-	if err := d.await(ctx, ended); err != nil {
-		return err
-	}
-	d.set(func() { d.up, d.err, d.attempt = true, nil, d.attempt+1 })
-	select {
-	case err := <-ended:
-		return exitError(err)
-	case <-ctx.Done():
-		if !d.leaves() {
-			stopChild(cmd.Process, s.Stop, ended)
+	exited, err := d.await(ctx, r)
+	if err == nil {
+		d.set(func() { d.up, d.err, d.attempt = true, nil, d.attempt+1 })
+		select {
+		case err := <-r.ended:
+			return exitError(err)
+		case <-ctx.Done():
+			err = ctx.Err()
 		}
-		return ctx.Err()
 	}
+	if !exited && (ctx.Err() == nil || !d.leaves()) {
+		r.stop()
+	}
+	return err
 }
 
 // command returns what starts the server. A shell limits its own memory and becomes the server: the
@@ -253,8 +268,8 @@ func (s Spec) command() (program string, args []string) {
 }
 
 // adoptable returns the process of an earlier supervisor that runs the server as the same
-// user, with the same arguments, and is ready; 0 if there is none.
-func (d *Daemon) adoptable(ctx context.Context) int {
+// user, with the same arguments; 0 if there is none.
+func (d *Daemon) adoptable() int {
 	s := d.spec
 	pids := withoutChildren(leftovers(s.Program, s.Data, s.PIDFile))
 	owner := os.Geteuid()
@@ -265,11 +280,6 @@ func (d *Daemon) adoptable(ctx context.Context) int {
 		!slices.Equal(arguments(pids[0]), append([]string{s.Program}, s.Args...)) {
 		return 0
 	}
-	ask, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	if s.Answers(ask) != nil {
-		return 0
-	}
 	return pids[0]
 }
 
@@ -277,29 +287,25 @@ func (d *Daemon) adoptable(ctx context.Context) int {
 func (d *Daemon) adopt(ctx context.Context, pid int) error {
 	s := d.spec
 	s.Log.Info("adopted a server of an earlier run", "server", s.Name, "pid", pid)
-	d.set(func() { d.pid, d.up, d.err, d.attempt = pid, true, nil, d.attempt+1 })
-	defer d.set(func() { d.pid = 0 })
+	watch, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
 	was := statOf(pid)
-	look := time.NewTicker(adoptedInterval)
-	defer look.Stop()
-	for {
-		select {
-		case <-look.C:
-			if !runs(pid, s.Program, s.Data) && hasExited(pid, was) {
-				return errors.New("exited")
+	ended := background.Async("server of an earlier run", func() error {
+		for runs(pid, s.Program, s.Data) || !hasExited(pid, was) {
+			if !background.Sleep(watch, adoptedInterval) {
+				return nil // it is left
 			}
-		case <-ctx.Done():
-			if !d.leaves() {
-				// it has its own timeout
-				_ = stopProcess(context.WithoutCancel(ctx), pid, s.Stop, func() bool { return !runs(pid, s.Program, s.Data) })
-			}
-			return ctx.Err()
 		}
-	}
+		return nil
+	})
+	return d.tend(ctx, running{pid, ended, func() {
+		// it has its own timeout
+		_ = stopProcess(context.WithoutCancel(ctx), pid, s.Stop, func() bool { return !runs(pid, s.Program, s.Data) })
+	}})
 }
 
-// await returns nil when the server is ready, and an error after it has exited.
-func (d *Daemon) await(ctx context.Context, ended <-chan error) error {
+// await returns nil when the server is ready, and an error when it has exited, has no more time, or ctx is done.
+func (d *Daemon) await(ctx context.Context, r running) (exited bool, err error) {
 	deadline := time.NewTimer(d.spec.StartTime)
 	defer deadline.Stop()
 	slow := time.NewTimer(slowStart)
@@ -311,33 +317,20 @@ func (d *Daemon) await(ctx context.Context, ended <-chan error) error {
 		err := d.spec.Answers(ask)
 		cancel()
 		if err == nil {
-			return nil
+			return false, nil
 		}
 		select {
-		case stopProcess := <-ended:
-			return exitError(stopProcess)
+		case err := <-r.ended:
+			return true, exitError(err)
 		case <-ctx.Done():
+			return false, ctx.Err()
 		case <-deadline.C:
-			err = fmt.Errorf("not ready: %w", err)
-			d.kill(ended)
-			return err
+			return false, fmt.Errorf("not ready: %w", err)
 		case <-slow.C:
 			d.spec.Log.Warn("server is not ready yet, waiting", "server", d.spec.Name, "reason", err, "until",
 				d.spec.StartTime.String(), "log", d.logPath())
-			continue
 		case <-tick.C:
-			continue
 		}
-		d.kill(ended)
-		return ctx.Err()
-	}
-}
-
-// kill stops a server that is not ready. It tries an orderly shutdown first,
-// because the server may be in the middle of its recovery.
-func (d *Daemon) kill(ended <-chan error) {
-	if p, err := os.FindProcess(d.PID()); err == nil && d.PID() > 0 {
-		stopChild(p, d.spec.Stop, ended)
 	}
 }
 

@@ -172,6 +172,51 @@ func TestAdopts(t *testing.T) {
 	}
 }
 
+// TestAdoptsOneThatRecovers: a server that is not ready when its supervisor leaves, or is killed, is not ended, or its
+// recovery would begin again with each new supervisor.
+func TestAdoptsOneThatRecovers(t *testing.T) {
+	t.Parallel()
+	s := spec(t)
+	recovered := filepath.Join(s.Dir, "recovered")
+	s.Answers = func(context.Context) error { _, err := os.Stat(recovered); return err }
+	first := started(t, s)
+	first.Wake()
+	testkit.Eventually(t, "a start", func() bool { return first.PID() != 0 && len(starts(t, s)) == 1 })
+	pid := first.PID()
+	first.Leave()
+	second := started(t, s)
+	second.Wake()
+	testkit.Eventually(t, "the second supervisor has it", func() bool { return second.PID() == pid })
+	if second.Up() {
+		t.Error("it is up before it answers")
+	}
+	if err := os.WriteFile(recovered, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Ensure(t.Context()); err != nil || second.PID() != pid || len(starts(t, s)) != 1 {
+		t.Errorf("%v: it is process %d after %d starts, want %d after one", err, second.PID(), len(starts(t, s)), pid)
+	}
+	second.Stop()
+	if state := stateOf(pid); state != "" && state != "Z" {
+		t.Errorf("the adopted server is in state %q after Stop", state)
+	}
+	// One that exits while it is waited for is started again.
+	if err := os.Remove(recovered); err != nil {
+		t.Fatal(err)
+	}
+	third := started(t, s)
+	third.Wake()
+	testkit.Eventually(t, "a second start", func() bool { return third.PID() != 0 && len(starts(t, s)) == 2 })
+	third.Leave()
+	fourth := started(t, s)
+	fourth.Wake()
+	testkit.Eventually(t, "the fourth supervisor has it", func() bool { return fourth.PID() != 0 })
+	if err := syscall.Kill(fourth.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "a third start", func() bool { return len(starts(t, s)) == 3 })
+}
+
 // TestAdoptsWithChildren: a child that still has the arguments of the server, as each has
 // between fork and exec, is not taken for a second server, which would end both.
 func TestAdoptsWithChildren(t *testing.T) {
