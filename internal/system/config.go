@@ -319,9 +319,8 @@ func (c Config) normal() (Config, error) {
 	}
 	c.DataDir = dir
 	c.Domain = strings.ToLower(c.Domain)
-	c.AuthURL = strings.TrimRight(c.AuthURL, "/")
-	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
-	c.NotificationsURL = strings.TrimRight(c.NotificationsURL, "/")
+	c.AuthURL, c.PublicURL = settings.Plain(c.AuthURL), settings.Plain(c.PublicURL)
+	c.NotificationsURL = settings.Plain(c.NotificationsURL)
 	if c.DatabaseURL == "" {
 		c.DatabaseURL = "sqlite:" + filepath.Join(dir, databases.PlatformFile)
 	}

@@ -93,3 +93,15 @@ func ServerURL(s string, schemes ...string) error {
 	}
 	return nil
 }
+
+// Plain returns a URL without a slash at its end and without the port that its scheme has anyway, as clients write it in
+// the header Host.
+func Plain(s string) string {
+	s = strings.TrimRight(s, "/")
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme+u.Port() != "http80" && u.Scheme+u.Port() != "https443" {
+		return s
+	}
+	u.Host = strings.TrimSuffix(u.Host, ":"+u.Port())
+	return u.String()
+}
