@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -174,4 +175,44 @@ func TestDownloadLinksAreNotLimited(t *testing.T) {
 			t.Errorf("downloaded %q", got)
 		}
 	}
+}
+
+// TestDownloadLinksTakeTurns: one link is no way to have a server send a file any number of times at once.
+func TestDownloadLinksTakeTurns(t *testing.T) {
+	t.Parallel()
+	w, _ := downloads(t, func(*api.Options) {})
+	at := linked(t, w.call(w.as("dev"), "GET", w.expand("/v3/packages/$pkg/download"), nil))
+	other := linked(t, w.call(w.as("dev"), "GET", w.expand("/v3/packages/$pkg2/download"), nil))
+	begun, end := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			slow := &stalled{ResponseRecorder: httptest.NewRecorder(), begun: begun, end: end}
+			w.handler.ServeHTTP(slow, httptest.NewRequest(http.MethodGet, at, nil))
+		})
+		<-begun
+	}
+	if a := w.call("", "GET", at, nil); a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") == "" {
+		t.Errorf("beside ten downloads: %d %s %v, want 429", a.status, a.body, a.header)
+	}
+	if a := w.call("", "GET", other, nil); a.status != http.StatusOK {
+		t.Errorf("another file: %d %s, want 200", a.status, a.body)
+	}
+	close(end)
+	all.Wait()
+	if a := w.call("", "GET", at, nil); a.status != http.StatusOK {
+		t.Errorf("after them: %d %s, want 200", a.status, a.body)
+	}
+}
+
+// stalled is a response whose first bytes do not leave the server until end is closed.
+type stalled struct {
+	*httptest.ResponseRecorder
+	begun, end chan struct{}
+	once       sync.Once
+}
+
+func (s *stalled) Write(p []byte) (int, error) {
+	s.once.Do(func() { s.begun <- struct{}{}; <-s.end })
+	return s.ResponseRecorder.Write(p)
 }

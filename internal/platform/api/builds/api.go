@@ -19,6 +19,8 @@ type API struct {
 	InspectDroplet func(ctx context.Context, r io.Reader) (*platform.Droplet, error)
 	Scratch        string // the directory for uploads
 	MaxUpload      int64  // in bytes
+
+	turns turns
 }
 
 // Routes registers the routes with their authorization decisions.

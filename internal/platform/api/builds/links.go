@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"ingot/internal/base/fault"
@@ -22,6 +23,8 @@ const (
 	linkPath = "/v3/ingot/downloads/"
 	// linkLife is how long a link can be used. A download that has begun is not cut off.
 	linkLife = 5 * time.Minute
+	// linkPause is after which a request that found too many others is told to try again.
+	linkPause = 5 * time.Second
 )
 
 // The kinds of blobs that have links, as in their paths.
@@ -71,6 +74,36 @@ func (l Links) To(r *http.Request, kind, guid string) string {
 	}.Encode()
 }
 
+// linkTurns is how many requests may follow links to one blob at the same time. Getting a link counts against the limits
+// of requests, following it does not, and anyone who has it may.
+const linkTurns = 10
+
+// turns counts the downloads of each blob by its links.
+type turns struct {
+	mu   sync.Mutex
+	open map[string]int
+}
+
+// take returns false if too many requests download the blob.
+func (t *turns) take(blob string) (give func(), ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open[blob] >= linkTurns {
+		return nil, false
+	}
+	if t.open == nil {
+		t.open = map[string]int{}
+	}
+	t.open[blob]++
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.open[blob]--; t.open[blob] == 0 {
+			delete(t.open, blob)
+		}
+	}, true
+}
+
 // check returns an error unless a request has a link to the blob that can be used.
 func (l Links) check(r *http.Request, kind, guid string) error {
 	query := r.URL.Query()
@@ -104,6 +137,12 @@ func (a *API) linked(kind string, open func(Blobs, context.Context, string) (Dow
 		if err := a.Links.check(r, kind, guid); err != nil {
 			return err
 		}
+		give, ok := a.turns.take(kind + "/" + guid)
+		if !ok {
+			return fault.New(fault.RateLimited, "%d requests download this %s with links: try again when one has ended",
+				linkTurns, kind[:len(kind)-1]).After(linkPause)
+		}
+		defer give()
 		d, err := open(a.Blobs, r.Context(), guid)
 		if err != nil {
 			return err
