@@ -260,7 +260,9 @@ func TestWants(t *testing.T) {
 	if _, err := readWants(bytes.NewReader(wanted), ignored); err == nil {
 		t.Error("any number of wants is accepted")
 	}
-	for _, bad := range []string{"want", "deepen 1", "command=fetch"} {
+	id := hash(1).String()
+	for _, bad := range []string{"want", "deepen 1", "command=fetch", "want ", "want " + id[1:], "want " + id + "0",
+		"want  " + id, "want x" + id[1:], "have", "have " + id + " side-band-64k", "have " + id[1:]} {
 		if _, err := readWants(bytes.NewReader(appendLine(nil, bad)), ignored); err == nil {
 			t.Errorf("%q is accepted", bad)
 		}

@@ -9,11 +9,14 @@ import (
 	"strings"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/platform/storage/gitpack"
 )
 
 const (
 	// maxLine is the largest line of the protocol, with its length.
 	maxLine = 65520
+	// maxID is the length of an object's id.
+	maxID = 2 * len(gitpack.Hash{})
 	// Bands of a response: data, and what is shown to the user.
 	bandData     = 1
 	bandProgress = 2
@@ -39,6 +42,21 @@ func readLine(r io.Reader) (line []byte, flush bool, err error) {
 		return nil, false, errors.Join(errProtocol, err)
 	}
 	return bytes.TrimSuffix(line, []byte("\n")), false, nil
+}
+
+// readID returns the id of an object, which is all that a line has.
+func readID(text []byte) (gitpack.Hash, error) {
+	if len(text) <= maxID {
+		if id, ok := gitpack.ParseHash(string(text)); ok {
+			return id, nil
+		}
+	}
+	shown, more := text[:min(len(text), maxID)], ""
+	if len(shown) < len(text) {
+		more = "…"
+	}
+	return gitpack.Hash{}, fault.New(fault.BadRequest,
+		"The request names the object %q%s, but the id of an object has %d hexadecimal digits", shown, more, maxID)
 }
 
 // appendLine adds a line.

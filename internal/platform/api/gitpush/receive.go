@@ -1,6 +1,7 @@
 package gitpush
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -87,24 +88,31 @@ func (p *push) readCommands(r io.Reader) (capabilities []string, err error) {
 		if flush {
 			return capabilities, nil
 		}
-		text, more, first := strings.Cut(string(line), "\x00")
-		if first {
-			capabilities = strings.Fields(more)
-		}
-		if strings.HasPrefix(text, "shallow ") {
+		text, more, _ := bytes.Cut(line, []byte{0})
+		if id, is := bytes.CutPrefix(text, []byte("shallow ")); is {
+			if _, err := readID(id); err != nil {
+				return nil, err
+			}
 			p.shallow = true
 			continue
 		}
-		fields := strings.SplitN(text, " ", 3)
+		if len(p.commands) == 0 {
+			capabilities = strings.Fields(string(more))
+		}
+		fields := bytes.SplitN(text, []byte(" "), 3)
 		if len(fields) != 3 || len(fields[2]) > maxRef || len(p.commands) >= maxCommands {
 			return nil, errProtocol
 		}
-		from, known := gitpack.ParseHash(fields[0])
-		to, valid := gitpack.ParseHash(fields[1])
-		if !known || !valid {
-			return nil, errProtocol
+		from, err := readID(fields[0])
+		if err != nil {
+			return nil, err
 		}
-		p.commands = append(p.commands, &command{old: from, new: to, ref: fields[2]})
+		to, err := readID(fields[1])
+		if err != nil {
+			return nil, err
+		}
+		// A copy of the name: the line may have 64 KiB behind it.
+		p.commands = append(p.commands, &command{old: from, new: to, ref: string(fields[2])})
 	}
 }
 

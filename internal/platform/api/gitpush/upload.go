@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/platform/storage/gitpack"
 )
 
 // Limits of a request to fetch. A client names all its own commits, of which a server only has to read the names: it
@@ -46,8 +47,8 @@ func (a *API) upload(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	for _, want := range q.wants {
-		if want != s.commit.String() || s.partial {
-			return fault.New(fault.NotFound, "The repository does not have the commit %s", oneLine(want, 40))
+		if want != s.commit || s.partial {
+			return fault.New(fault.NotFound, "The repository does not have the commit %s", want)
 		}
 	}
 	w.Header().Set("Content-Type", "application/x-"+uploadPack+"-result")
@@ -70,11 +71,12 @@ func (a *API) upload(w http.ResponseWriter, r *http.Request) error {
 
 // wants is a request to fetch.
 type wants struct {
-	wants       []string
+	wants       []gitpack.Hash
 	bands, done bool
 }
 
-// readWants calls listed for each list of commits that the client has.
+// readWants calls listed for each list of commits that the client has. A line may have 64 KiB, of which nothing but the
+// id is kept: requests come compressed, and any number at the same time.
 func readWants(r io.Reader, listed func() error) (q wants, err error) {
 	lists := 0 // of wants, then of what the client has
 	for {
@@ -99,17 +101,23 @@ func readWants(r io.Reader, listed func() error) (q wants, err error) {
 		key, rest, _ := bytes.Cut(line, []byte(" "))
 		switch string(key) {
 		case "want":
-			fields := strings.Fields(string(rest))
-			if len(fields) == 0 {
-				return q, errProtocol
+			id := rest
+			if len(q.wants) == 0 { // the first one also has the client's capabilities
+				var capabilities []byte
+				id, capabilities, _ = bytes.Cut(rest, []byte(" "))
+				q.bands = slices.Contains(strings.Fields(string(capabilities)), "side-band-64k")
 			}
-			if len(q.wants) == 0 {
-				q.bands = slices.Contains(fields[1:], "side-band-64k")
+			want, err := readID(id)
+			if err != nil {
+				return q, err
 			}
-			if q.wants = append(q.wants, fields[0]); len(q.wants) > maxWants {
+			if q.wants = append(q.wants, want); len(q.wants) > maxWants {
 				return q, errProtocol
 			}
 		case "have":
+			if _, err := readID(rest); err != nil {
+				return q, err
+			}
 		case "done":
 			q.done = true
 			return q, nil
