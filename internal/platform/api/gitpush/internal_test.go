@@ -91,9 +91,9 @@ func TestSlots(t *testing.T) {
 	first := enter("u1", "o1", "a1", "")
 	enter("u2", "o2", "a1", "another push to this app")
 	second := enter("u1", "o2", "a2", "")
-	enter("u1", "o3", "a3", "same user or organization")
+	enter("u1", "o3", "a3", "2 by you: push")
 	third := enter("u2", "o1", "a3", "")
-	enter("u3", "o1", "a4", "same user or organization")
+	enter("u3", "o1", "a4", "2 by the organization: push")
 	first()
 	enter("u3", "o1", "a1", "")()
 	second()
@@ -109,10 +109,83 @@ func TestSlots(t *testing.T) {
 	for i := 4; i < pushesOfAll; i++ {
 		name := fmt.Sprint(i)
 		enter(name, name, name, "")
-		enter(name+"'", name, name+"'", fmt.Sprint(i+1)+" pushes are in progress")
-		enter(name, name+"'", name+"'", fmt.Sprint(i+1)+" pushes are in progress")
+		enter(name+"'", name, name+"'", fmt.Sprint(i+1)+" of 8 slots")
+		enter(name, name+"'", name+"'", fmt.Sprint(i+1)+" of 8 slots")
 	}
-	enter("x", "x", "x", "8 pushes are in progress")
+	enter("x", "x", "x", "8 of 8 slots")
+}
+
+// TestRefusals: a refused push is told what helps, and that helps.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	const me, us = "me", "us"
+	type by struct{ user, org string }
+	mine, ours, theirs, both := by{me, "other"}, by{"other", us}, by{"", ""}, by{me, us}
+	for _, c := range []struct {
+		pushes []by
+		ends   []int // the fewest that have to end
+		want   string
+	}{
+		{[]by{mine, mine}, []int{0},
+			"2 of 8 slots for pushes are in use, 2 by you: push again when one of yours is done"},
+		{[]by{ours, ours, theirs}, []int{1},
+			"3 of 8 slots for pushes are in use, 2 by the organization: push again when one of the organization's is done"},
+		{[]by{ours, ours, mine}, []int{0}, "3 of 8 slots for pushes are in use, 1 by you and 2 by the organization: push " +
+			"again when one of the organization's is done"},
+		{[]by{both, both, theirs, theirs}, []int{0}, "4 of 8 slots for pushes are in use, 2 by you and 2 by the " +
+			"organization: push again when one of yours and one of the organization's are done"},
+		{[]by{mine, mine, theirs, theirs, theirs}, []int{0, 1},
+			"5 of 8 slots for pushes are in use, 2 by you: push again when yours are done"},
+		{[]by{mine, theirs, theirs, theirs, theirs}, []int{0},
+			"5 of 8 slots for pushes are in use, 1 by you: push again when yours is done or fewer than 4 are in use"},
+		{[]by{mine, theirs, theirs, theirs, theirs}, []int{1, 2},
+			"5 of 8 slots for pushes are in use, 1 by you: push again when yours is done or fewer than 4 are in use"},
+		{[]by{ours, theirs, theirs, theirs}, []int{2}, "4 of 8 slots for pushes are in use, 1 by the organization: push " +
+			"again when the organization's is done or fewer than 4 are in use"},
+		{[]by{mine, ours, theirs, theirs, theirs}, []int{0, 1}, "5 of 8 slots for pushes are in use, 1 by you and 1 by the " +
+			"organization: push again when yours and the organization's are done or fewer than 4 are in use"},
+		{append([]by{both}, make([]by, 7)...), []int{0}, "8 of 8 slots for pushes are in use, 1 by you and 1 by the " +
+			"organization: push again when yours and the organization's are done or fewer than 4 are in use"},
+		{make([]by, 8), []int{5},
+			"8 of 8 slots for pushes are in use: push again when one is free"},
+	} {
+		var s slots
+		var leave []func()
+		for i, p := range c.pushes {
+			s.all++ // as if the others had begun before
+			if s.users == nil {
+				s.users, s.orgs, s.apps = map[string]int{}, map[string]int{}, map[string]bool{}
+			}
+			user, org := p.user+fmt.Sprint(i), p.org+fmt.Sprint(i)
+			if p.user == me {
+				user = me
+			}
+			if p.org == us {
+				org = us
+			}
+			s.users[user]++
+			s.orgs[org]++
+			leave = append(leave, func() {
+				s.all--
+				give(s.users, user)
+				give(s.orgs, org)
+			})
+		}
+		for i := 0; ; i++ {
+			_, err := s.enter(me, us, "app")
+			if i == len(c.ends) {
+				if err != nil {
+					t.Errorf("%v: after %d ended: %v", c.pushes, c.ends, err)
+				}
+				break
+			}
+			if !fault.Is(err, fault.RateLimited) || i == 0 && !strings.HasSuffix(err.Error(), c.want) {
+				t.Errorf("%v: %d ended: %v, want %q", c.pushes, i, err, c.want)
+				break
+			}
+			leave[c.ends[i]]()
+		}
+	}
 }
 
 func hash(b byte) gitpack.Hash { return gitpack.Hash(bytes.Repeat([]byte{b}, 20)) }

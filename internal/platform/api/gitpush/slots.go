@@ -1,6 +1,8 @@
 package gitpush
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 
 	"ingot/internal/base/fault"
@@ -11,6 +13,7 @@ import (
 const (
 	pushesOfAll = 8
 	pushesOfOne = 2 // of one user, and of one organization
+	freeForAll  = pushesOfAll / 2
 )
 
 // errInProgress refuses the second push of an app, on whichever server the first is.
@@ -32,11 +35,9 @@ func (s *slots) enter(user, org, app string) (leave func(), err error) {
 	switch {
 	case s.apps[app]:
 		return nil, errInProgress
-	case s.users[user] >= pushesOfOne, s.orgs[org] >= pushesOfOne:
-		return nil, fault.New(fault.RateLimited,
-			"%d pushes of the same user or organization are in progress: push again when one is done", pushesOfOne)
-	case s.all >= pushesOfAll, s.all >= pushesOfAll/2 && s.users[user]+s.orgs[org] > 0:
-		return nil, fault.New(fault.RateLimited, "%d pushes are in progress: push again when one is done", s.all)
+	case s.users[user] >= pushesOfOne, s.orgs[org] >= pushesOfOne, s.all >= pushesOfAll,
+		s.all >= freeForAll && s.users[user]+s.orgs[org] > 0:
+		return nil, refusal(s.all, s.users[user], s.orgs[org])
 	}
 	if s.apps == nil {
 		s.users, s.orgs, s.apps = map[string]int{}, map[string]int{}, map[string]bool{}
@@ -53,6 +54,50 @@ func (s *slots) enter(user, org, app string) (leave func(), err error) {
 		give(s.orgs, org)
 		delete(s.apps, app)
 	}, nil
+}
+
+// refusal says which slots are in use, and what frees one for this push. One push may count for both, the user and
+// the organization.
+func refusal(all, user, org int) error {
+	own := max(user, org)
+	var by, owners, limits []string
+	for _, o := range []struct {
+		n        int
+		by, name string
+	}{{user, "you", "yours"}, {org, "the organization", "the organization's"}} {
+		if o.n > 0 {
+			by, owners = append(by, fmt.Sprintf("%d by %s", o.n, o.by)), append(owners, o.name)
+		}
+		if o.n >= pushesOfOne {
+			limits = append(limits, "one of "+o.name)
+		}
+	}
+	used := fmt.Sprintf("%d of %d slots for pushes are in use", all, pushesOfAll)
+	if own > 0 {
+		used += ", " + strings.Join(by, " and ")
+	}
+	var until string
+	switch {
+	case own == 0:
+		until = "one is free"
+	case own >= pushesOfOne && all <= freeForAll:
+		until = done(limits, 1)
+	default:
+		until = done(owners, own)
+		if own < pushesOfOne {
+			until += fmt.Sprintf(" or fewer than %d are in use", freeForAll)
+		}
+	}
+	return fault.New(fault.RateLimited, "%s: push again when %s", used, until)
+}
+
+// done says that pushes have to end, n of each.
+func done(which []string, n int) string {
+	verb := " is done"
+	if len(which)*n > 1 {
+		verb = " are done"
+	}
+	return strings.Join(which, " and ") + verb
 }
 
 func give(counts map[string]int, key string) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -49,6 +50,7 @@ func (g *gitOrder) checked(old *platform.GitSource) (*platform.GitSource, error)
 const (
 	fetchesOfAll = 6
 	fetchesOfOrg = 2
+	freeForAll   = fetchesOfAll / 2
 )
 
 // fetches counts the fetches in progress.
@@ -61,9 +63,8 @@ type fetches struct {
 func (f *fetches) enter(org string) (leave func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if own := f.orgs[org]; f.all >= fetchesOfAll || own >= fetchesOfOrg || own > 0 && f.all >= fetchesOfAll/2 {
-		return nil, fault.New(fault.RateLimited, "Other git repositories are being fetched at the moment, at most %d for an "+
-			"organization and %d in all: try again in a minute", fetchesOfOrg, fetchesOfAll)
+	if own := f.orgs[org]; f.all >= fetchesOfAll || own >= fetchesOfOrg || own > 0 && f.all >= freeForAll {
+		return nil, busy(f.all, own)
 	}
 	if f.orgs == nil {
 		f.orgs = map[string]int{}
@@ -78,6 +79,22 @@ func (f *fetches) enter(org string) (leave func(), err error) {
 			delete(f.orgs, org)
 		}
 	}, nil
+}
+
+// busy says how many fetches are in progress, and what has to end before another one of the organization can begin.
+func busy(all, own int) error {
+	until := "its fetch is done or fewer than " + strconv.Itoa(freeForAll) + " are in progress"
+	switch {
+	case own == 0:
+		return fault.New(fault.RateLimited, "%d of at most %d git repositories are being fetched at the moment: try again "+
+			"when one is done", all, fetchesOfAll)
+	case own >= fetchesOfOrg && all <= freeForAll:
+		until = "one of its fetches is done"
+	case own >= fetchesOfOrg:
+		until = "its fetches are done"
+	}
+	return fault.New(fault.RateLimited, "%d of at most %d git repositories are being fetched at the moment, %d for the "+
+		"organization: try again when %s", all, fetchesOfAll, own, until)
 }
 
 // fetched returns the package of the newest commit of the source, after its manifest was applied. It is nil if that is
