@@ -189,19 +189,22 @@ func (a *Alerter) notifyDevelopers(ctx context.Context, spaceGUID string, about 
 		"space %s of the org %s.\nTurn it off for the whole space: cf set-label space %s notifications=off\n",
 		org.Name, space.Name, m.Text, space.Name, org.Name, space.Name)
 	var failed error
+	accepted := 0
 	for _, user := range users {
 		to := m
 		to.UserGUID, to.Key = user, m.Key+"/"+user
-		err := a.c.Notifier.Send(ctx, to)
-		if errors.Is(err, ErrRefused) {
+		switch err := a.c.Notifier.Send(ctx, to); {
+		case err == nil:
+			accepted++
+		case errors.Is(err, ErrRefused):
 			a.c.Log.WarnContext(ctx, "the notification service refuses a message, which is dropped", "user", user, "kind",
 				m.Kind, "error", err)
-			err = nil
+		default:
+			failed = errors.Join(failed, err)
 		}
-		failed = errors.Join(failed, err)
 	}
-	if failed == nil && len(users) > 0 {
-		a.record(ctx, space, about, &m, len(users))
+	if failed == nil && accepted > 0 {
+		a.record(ctx, space, about, &m, accepted)
 	}
 	return failed
 }

@@ -242,6 +242,23 @@ func TestMessagesAreRecorded(t *testing.T) {
 		t.Errorf("recorded %q, want %q", got, want)
 	}
 	b.expect("")
+	// A message that the notification service refused is not recorded.
+	b.now = b.now.Add(time.Minute)
+	b.ear.failing = map[string]error{"dev": fmt.Errorf("%w: no such user", ErrRefused)}
+	b.event("audit.app.build.failed", nil)
+	b.expect("")
+	if got := recorded(); !slices.Equal(got, want) {
+		t.Errorf("after a refused message: recorded %q, want %q", got, want)
+	}
+	b.now = b.now.Add(time.Minute)
+	b.update(func(tx platform.Tx) error {
+		return tx.Roles().Insert(&platform.Role{Type: platform.SpaceDeveloper, UserGUID: "boss", SpaceGUID: b.space.GUID})
+	})
+	b.event("audit.app.build.failed", nil)
+	b.expect("boss: Staging shop failed")
+	if got, want := recorded(), append(want, "Staging shop failed to 1 in true"); !slices.Equal(got, want) {
+		t.Errorf("with a refused message among two: recorded %q, want %q", got, want)
+	}
 }
 
 func TestServiceOperationsAreSaid(t *testing.T) {
