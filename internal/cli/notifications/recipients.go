@@ -225,7 +225,7 @@ func eraseRecipient(ctx context.Context, s *core.Session, _ core.Words, f *erase
 type messagesFlags struct {
 	recipientFlags
 	Kind    string `long:"kind" value-name:"ID" description:"Only messages of this kind"`
-	Channel string `long:"channel" value-name:"NAME" description:"Only messages on this channel: email, inbox, webhook or chat"`
+	Channel string `long:"channel" value-name:"NAME" description:"Only messages on this channel: email, inbox, webhook, chat, sms or push"`
 	Status  string `long:"status" value-name:"STATUS" description:"Only messages with this status, such as failed"`
 	Since   string `long:"since" value-name:"TIME" description:"Only messages that changed at this time or later, as 2026-11-18T12:00:00Z"`
 	Before  string `long:"before" value-name:"TIME" description:"Only messages that changed before this time"`

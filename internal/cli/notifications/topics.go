@@ -1,12 +1,14 @@
 package notifications
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 
+	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
 )
@@ -15,9 +17,10 @@ import (
 
 type topicsFlags struct {
 	notifyFlags
-	Set         string   `long:"set" value-name:"NAME" description:"Declare a topic, or change it"`
-	Description string   `long:"description" value-name:"TEXT" description:"With --set: what users see"`
+	Set         string   `long:"set" value-name:"NAME" description:"Declare a topic, or change what is given of it"`
+	Description *string  `long:"description" value-name:"TEXT" description:"With --set: what users see; an empty value removes it"`
 	Closed      bool     `long:"closed" description:"With --set: users cannot subscribe themselves"`
+	Open        bool     `long:"open" description:"With --set: users can subscribe themselves (default of a new topic)"`
 	Delete      string   `long:"delete" value-name:"NAME" description:"Delete a topic with its subscribers"`
 	Subscribers string   `long:"subscribers" value-name:"NAME" description:"List who is subscribed to a topic"`
 	Subscribe   string   `long:"subscribe" value-name:"NAME" description:"Subscribe those of --user and --email to a topic"`
@@ -80,8 +83,10 @@ func changeTopics(ctx context.Context, s *core.Session, _ core.Words, f *topicsF
 	switch {
 	case actions > 1:
 		return nil, core.UsageError("--set, --delete, --subscribers, --subscribe and --unsubscribe cannot be used together")
-	case f.Set == "" && (f.Description != "" || f.Closed):
-		return nil, core.UsageError("--description and --closed need --set")
+	case f.Set == "" && (f.Description != nil || f.Closed || f.Open):
+		return nil, core.UsageError("--description, --closed and --open need --set")
+	case f.Closed && f.Open:
+		return nil, core.UsageError("--closed and --open cannot be used together")
 	case (f.Subscribe+f.Unsubscribe != "") != (named > 0):
 		return nil, core.UsageError("--subscribe and --unsubscribe need --user or --email, and these need one of them")
 	case f.Set != "":
@@ -133,10 +138,17 @@ func (f *topicsFlags) showTopic(ctx context.Context, s *core.Session, name strin
 	return out, f.call(ctx, s, http.MethodGet, topicPath(name), nil, out)
 }
 
+// setTopic changes what is given, and keeps the rest: the request replaces the whole topic.
 func (f *topicsFlags) setTopic(ctx context.Context, s *core.Session) (core.Result, error) {
 	s.Say("Setting topic %s...", s.Out.Bold(f.Set))
+	have := &topicRow{SelfSubscribe: true} // of a new topic
+	err := f.call(ctx, s, http.MethodGet, topicPath(f.Set), nil, have)
+	if err != nil && client.Status(err) != http.StatusNotFound {
+		return nil, err
+	}
 	out := &topicRow{}
-	body := map[string]any{"description": f.Description, "self_subscribe": !f.Closed}
+	body := map[string]any{"description": *cmp.Or(f.Description, &have.Description),
+		"self_subscribe": f.Open || have.SelfSubscribe && !f.Closed}
 	if err := f.call(ctx, s, http.MethodPut, topicPath(f.Set), body, out); err != nil {
 		return nil, err
 	}
