@@ -95,6 +95,9 @@ type Engine struct {
 	trying   chan struct{}
 	endTrial context.CancelFunc
 	checking sync.Mutex // one trial at a time
+	// leftTrial is the trial container that could not be removed, if there is one; mu guards it. It keeps its address
+	// and users, and the engine from being dismantled, until it is removed.
+	leftTrial string
 
 	left     error         // what New could not remove
 	loopTime time.Duration // see the constant; tests change it
@@ -523,12 +526,12 @@ func (e *Engine) close() error {
 		e.endTrial()
 		<-e.trying
 	}
+	errs := []error{e.removeLeftTrial(context.Background())}
 	e.mu.Lock()
 	e.shut()
 	e.mu.Unlock()
 	e.work.Wait()
 	e.users.close()
-	var errs []error
 	if e.watch != nil {
 		errs = append(errs, e.watch.close())
 	}

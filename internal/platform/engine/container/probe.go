@@ -54,7 +54,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 			e.leaveTrial(ctx, trial)
 			return e, nil
 		}
-		err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), trial), e.Close())
+		err = errors.Join(err, e.removeTrial(ctx, trial), e.Close())
 	}
 	if fresh {
 		err = errors.Join(err, os.RemoveAll(o.Root))
@@ -63,18 +63,49 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 }
 
 // leaveTrial removes a trial container while the server starts. New instances wait for it, and so does Close. If it
-// fails, the engine is paused, as by a failed trial.
+// fails, the engine is paused, as by a failed trial, and Check tries again.
 func (e *Engine) leaveTrial(ctx context.Context, id string) {
 	e.trying, e.endTrial = make(chan struct{}), func() {}
 	background.Go("trial container", func() {
 		defer close(e.trying)
-		if err := e.Remove(context.WithoutCancel(ctx), id); err != nil {
-			err = unable(err)
-			e.log.Error("the trial container could not be removed: no app instance is started until containers work again",
-				"why", err)
-			e.hold(err)
-		}
+		err := errUntried // after a panic
+		defer func() {
+			if err != nil {
+				err = unable(err)
+				e.log.Error("the trial container could not be removed: no app instance is started until containers work again",
+					"why", err)
+				e.hold(err)
+			}
+		}()
+		err = e.removeTrial(ctx, id)
 	})
+}
+
+// removeTrial removes a trial container. If it fails, even by a panic, the container is remembered.
+func (e *Engine) removeTrial(ctx context.Context, id string) error {
+	e.setLeftTrial(id)
+	err := e.Remove(context.WithoutCancel(ctx), id)
+	if err == nil {
+		e.setLeftTrial("")
+	}
+	return err
+}
+
+func (e *Engine) setLeftTrial(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.leftTrial = id
+}
+
+// removeLeftTrial removes the trial container whose removal failed, if there is one.
+func (e *Engine) removeLeftTrial(ctx context.Context) error {
+	e.mu.Lock()
+	id := e.leftTrial
+	e.mu.Unlock()
+	if id == "" {
+		return nil
+	}
+	return e.removeTrial(ctx, id)
 }
 
 // Reopen is like Open, for a directory that has been used before. It does not wait for the
@@ -108,7 +139,7 @@ func Reopen(ctx context.Context, o Options, tried func(error)) (*Engine, error) 
 }
 
 // errUntried means that a trial did not end.
-var errUntried = errors.New("the trial container could not be run")
+var errUntried = errors.New("the trial did not end")
 
 // Check tests whether a paused engine can run containers again, and resumes it if so. It
 // returns the reason if not.
@@ -141,8 +172,11 @@ func (e *Engine) check(ctx context.Context) error {
 }
 
 func (e *Engine) tryAndRemove(ctx context.Context) (err error) {
+	if err := e.removeLeftTrial(ctx); err != nil {
+		return err // each trial would leave another one
+	}
 	trial := trialID()
-	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), trial)) }() // even after a panic
+	defer func() { err = errors.Join(err, e.removeTrial(ctx, trial)) }() // even after a panic
 	return e.try(ctx, trial)
 }
 
