@@ -238,7 +238,7 @@ func adopt(ctx context.Context, o Options) (_ *Engine, err error) {
 	if err := e.net.Protect(); err != nil && !o.Leaving {
 		return nil, err
 	}
-	if err := removeOrphans(ctx, e.groups); err != nil {
+	if err := removeOrphans(ctx, e.groups, e.log); err != nil {
 		e.log.Warn("removing leftovers of deleted engines failed", "err", err)
 	}
 	if err := ctx.Err(); err != nil {

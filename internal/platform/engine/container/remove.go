@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -210,8 +211,8 @@ func (e *Engine) clearStrays(ctx context.Context) error {
 }
 
 // removeOrphans removes what is left of engines whose root is gone.
-func removeOrphans(ctx context.Context, groups *cgroup.Tree) error {
-	return network.RemoveOrphans(func(hash string) (bool, error) {
+func removeOrphans(ctx context.Context, groups *cgroup.Tree, log *slog.Logger) error {
+	return network.RemoveOrphans(log, func(hash string) (bool, error) {
 		name := namePrefix + hash
 		if len(groups.Children(name)) > 0 {
 			return true, nil

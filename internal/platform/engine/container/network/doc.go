@@ -10,9 +10,10 @@
 //
 // The package must not import the engine, or parts of the platform that use engines.
 //
-// Imports: base/background, base/pattern, base/rootless, platform,
-// platform/engine, platform/engine/local, platform/instance/initproto,
-// github.com/google/nftables, github.com/google/nftables/binaryutil,
-// github.com/google/nftables/expr, github.com/mdlayher/netlink,
-// github.com/vishvananda/netlink, golang.org/x/sys/unix.
+// Imports: base/background, base/filelock, base/pattern, base/rootless,
+// platform, platform/engine, platform/engine/local,
+// platform/instance/initproto, github.com/google/nftables,
+// github.com/google/nftables/binaryutil, github.com/google/nftables/expr,
+// github.com/mdlayher/netlink, github.com/vishvananda/netlink,
+// golang.org/x/sys/unix.
 package network

@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"ingot/internal/base/pattern"
 	"ingot/internal/platform/engine/local"
@@ -45,8 +45,8 @@ type unforwarded struct {
 
 // startForwarding enables forwarding on the host, and writes the marker. The bridge that needs it
 // must exist and be marked.
-func startForwarding(marker string) error {
-	return lockMachine(func() error {
+func startForwarding(log *slog.Logger, marker string) error {
+	return lockMachine(log, func() error {
 		b, err := os.ReadFile(forwarding)
 		if err != nil || strings.TrimSpace(string(b)) != "0" {
 			return err
@@ -82,8 +82,8 @@ func startForwarding(marker string) error {
 // Every other engine needs it, also one that did without before. Its instances reach each other
 // through its bridge, and the kernel takes the setting of each interface along: they would be cut off
 // until it is set again. What the machine forwards for them, and from them, the firewall decides.
-func stopForwarding(marker string) error {
-	return lockMachine(func() error {
+func stopForwarding(log *slog.Logger, marker string) error {
+	return lockMachine(log, func() error {
 		if _, err := os.Lstat(marker); err != nil {
 			return nil //nolint:nilerr // not enabled by an engine
 		}
@@ -145,17 +145,4 @@ func set(name, setting, value string) error {
 func isSetting(name, setting, value string) bool {
 	b, err := os.ReadFile(settingOf(name, setting))
 	return err == nil && strings.TrimSpace(string(b)) == value
-}
-
-// lockMachine locks out other engines of this machine while f runs.
-func lockMachine(f func() error) error {
-	lock, err := os.Open(runDir)
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return os.NewSyscallError("flock", err)
-	}
-	return f() // closing releases the lock
 }

@@ -5,6 +5,7 @@ package network
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -20,6 +21,8 @@ import (
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine/local"
 )
+
+var quiet = slog.New(slog.DiscardHandler)
 
 // TestForwarding enables and disables forwarding in its own network.
 func TestForwarding(t *testing.T) {
@@ -149,13 +152,13 @@ func TestOpenTogether(t *testing.T) {
 		var done []<-chan error
 		for i := range nets {
 			n := &Network{name: fmt.Sprintf("ig%08x", i), table: fmt.Sprintf("ingot-%08x", i), root: t.TempDir(),
-				egress: i == 0}
+				egress: i == 0, log: quiet}
 			testkit.Must(t, local.WriteJSON(n.choiceFile(), netChoice{Subnet: netip.MustParsePrefix("10.200.16.0/20")}))
 			nets[i] = n
 			done = append(done, within("open", n.open))
 		}
 		done = append(done, within("forwarding", func() error {
-			return errors.Join(startForwarding(forwardingMarker()), stopForwarding(forwardingMarker()))
+			return errors.Join(startForwarding(quiet, forwardingMarker()), stopForwarding(quiet, forwardingMarker()))
 		}))
 		for _, one := range done {
 			testkit.Must(t, <-one)
@@ -171,7 +174,7 @@ func TestOpenTogether(t *testing.T) {
 		done = nil
 		for _, n := range nets {
 			done = append(done, within("remove", func() error {
-				return errors.Join(removeLink(n.name), stopForwarding(forwardingMarker()))
+				return errors.Join(removeLink(n.name), stopForwarding(quiet, forwardingMarker()))
 			}))
 		}
 		for _, one := range done {
@@ -198,7 +201,7 @@ func forward(t *testing.T, marker string, on bool) {
 	if on {
 		change = startForwarding
 	}
-	if err := change(marker); err != nil {
+	if err := change(quiet, marker); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -155,11 +155,11 @@ func (n *Network) open() error {
 	}
 	// Another engine takes no part of the same subnet meanwhile, and does not disable forwarding before
 	// the bridge is marked.
-	if err := lockMachine(n.openBridge); err != nil {
+	if err := lockMachine(n.log, n.openBridge); err != nil {
 		return err
 	}
 	if n.egress {
-		if err := startForwarding(forwardingMarker()); err != nil {
+		if err := startForwarding(n.log, forwardingMarker()); err != nil {
 			return fmt.Errorf("forwarding: %w", err)
 		}
 	}
@@ -496,17 +496,18 @@ func (n *Network) sweep() error {
 func (n *Network) Remove() error { return inNet(n.remove) }
 
 func (n *Network) remove() error {
-	return errors.Join(n.unhold(), removeTable(n.table), removeLink(n.name), stopForwarding(forwardingMarker()))
+	return errors.Join(n.unhold(), removeTable(n.table), removeLink(n.name),
+		stopForwarding(n.log, forwardingMarker()))
 }
 
 // RemoveOrphans removes the networks of engines whose root is gone, that have no instances, and that
 // no server uses.
 // clear removes what else the engine with that hash had; if it reports false, the network stays.
-func RemoveOrphans(clear func(hash string) (bool, error)) error {
-	return inNet(func() error { return removeOrphans(clear) })
+func RemoveOrphans(log *slog.Logger, clear func(hash string) (bool, error)) error {
+	return inNet(func() error { return removeOrphans(log, clear) })
 }
 
-func removeOrphans(clear func(hash string) (bool, error)) error {
+func removeOrphans(log *slog.Logger, clear func(hash string) (bool, error)) error {
 	links, err := listLinks()
 	if err != nil {
 		return err
@@ -529,12 +530,12 @@ func removeOrphans(clear func(hash string) (bool, error)) error {
 		if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		errs = append(errs, removeOrphan(hash, a.Name, clear))
+		errs = append(errs, removeOrphan(log, hash, a.Name, clear))
 	}
 	return errors.Join(errs...)
 }
 
-func removeOrphan(hash, bridge string, clear func(hash string) (bool, error)) error {
+func removeOrphan(log *slog.Logger, hash, bridge string, clear func(hash string) (bool, error)) error {
 	conn, err := occupy(hash)
 	if errors.Is(err, errOccupied) {
 		return nil
@@ -550,5 +551,5 @@ func removeOrphan(hash, bridge string, clear func(hash string) (bool, error)) er
 	name := NamePrefix + hash
 	// The bridge comes last, because the rest is found by it.
 	return errors.Join(err, endHolders(holders(name)), removeTable(name), removeLink(bridge),
-		stopForwarding(forwardingMarker()))
+		stopForwarding(log, forwardingMarker()))
 }
