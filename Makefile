@@ -165,6 +165,8 @@ test: ## run everything that must pass before a change is merged
 	done; \
 	echo "make test: passed, $(words $(TEST_STEPS)) steps in $$((SECONDS - began)) s"; \
 	unstable=$$(scripts/gotest --unstable); \
+	skipped=$$(scripts/gotest --skipped); \
+	if [ -n "$$skipped" ]; then printf 'skipped on this machine:\n%s\n' "$$skipped"; fi; \
 	if [ -n "$$unstable" ]; then printf '%d unstable, passed only when run again (output above):\n%s\n' "$$(wc -l <<< "$$unstable")" "$$unstable"; fi
 
 # Tests wait much of their time, so two of these run at the same time. Not more: on a machine with
