@@ -50,6 +50,9 @@ type MailQuotas interface {
 	// returns how many of each it took. quota returns that of a domain's n-th day, which is 0 for the first; a negative
 	// one means that the domain has none. A day that has passed counts as the latest one.
 	TakeMail(ctx context.Context, day int, wanted map[string]int, quota func(n int) int) (map[string]int, error)
+	// ReturnMail returns parts that were taken for a day and not sent. A domain that has sent nothing on its first day
+	// begins again with its next message.
+	ReturnMail(ctx context.Context, day int, unused map[string]int) error
 }
 
 // MailState is what a server knows of the mail servers and of receiving domains.

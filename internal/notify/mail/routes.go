@@ -108,6 +108,7 @@ func (c *Channel) Deliver(ctx context.Context, batch []notify.Outgoing, done fun
 		asked[i] = pacing.Message{Client: batch[i].ClientID, Domain: d.domains[i]}
 	}
 	var err error
+	defer c.pacer.Return(ctx, asked)
 	if d.admissions, err = c.pacer.Admit(ctx, asked); err != nil {
 		for i := range batch {
 			done(i, notify.Result{Verdict: notify.Temporary, Untried: true, Reason: "the warm-up plan could not be read"})
@@ -206,11 +207,11 @@ func (d *delivery) fail(i int, r *route, result smtp.Result) {
 func (d *delivery) finish(i int, r *route, result smtp.Result) {
 	client, domain := d.batch[i].ClientID, d.domains[i]
 	if result.Away {
-		d.done(i, postponed(d.pacer.Away(pacing.Message{Client: client, Domain: domain})))
+		d.done(i, postponed(d.pacer.Away(pacing.Message{Client: client, Domain: domain}, d.admissions[i])))
 		return
 	}
 	d.pacer.Answered(client, domain, d.admissions[i], pacing.Answer{Took: result.Took, Busy: result.Busy,
-		Why: result.Reason})
+		Unsent: result.Unsent, Why: result.Reason})
 	if result.Verdict == notify.Accepted {
 		r.delivered.Add(1)
 	}

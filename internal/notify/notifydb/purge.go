@@ -61,7 +61,7 @@ func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
 	}
 	return purged, errors.Join(s.purgeKeys(ctx), s.purgeLists(ctx), s.PurgeInboxes(ctx), s.ForgetInboxes(ctx),
 		s.purgeErasures(ctx), s.PurgeFiles(ctx), s.PurgeThrottles(ctx), s.figures.Purge(ctx, s.lock),
-		s.purgeMailDays(ctx), s.PurgeTopics(ctx))
+		s.PurgeMailDays(ctx, s.now()), s.PurgeTopics(ctx))
 }
 
 // oldSend is a send that may have messages to delete.

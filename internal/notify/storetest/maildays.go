@@ -33,6 +33,23 @@ func testMailQuotas(k *kit) {
 	take(today+3+notify.WarmthKept, 7, notify.NoMailQuota)
 	take(today+4+2*notify.WarmthKept, 100, 10)
 
+	// What was not sent can be taken again, on the same day, and never more than was taken.
+	send := func(day, wanted, want, unused int) {
+		k.Helper()
+		got := value[map[string]int](k)(s.TakeMail(k.ctx, day, map[string]int{"e.example": wanted}, quota))
+		k.equal("taken", got["e.example"], want)
+		k.must(s.ReturnMail(k.ctx, day, map[string]int{"e.example": unused, "never.example": 1}))
+	}
+	send(today, 8, 8, 3)
+	send(today, 8, 5, 0)
+	send(today, 8, 0, 100)
+	send(today+1, 100, 10, 10) // the day before had nothing, so this was the first
+	send(today+2, 100, 10, 4)
+	send(today+3, 100, 20, 20)
+	k.must(s.ReturnMail(k.ctx, today+2, map[string]int{"e.example": 5})) // a day that is over
+	send(today+3, 100, 20, 0)
+	send(today+5, 3, notify.NoMailQuota, 0)
+
 	// Several servers together take the quota, and no more.
 	const day = 100_000
 	var sum atomic.Int64

@@ -113,10 +113,7 @@ type domain struct {
 	many   int // shares at which those of idle clients are forgotten
 	active int // clients, at count
 	count  time.Time
-	// quota is what is left of what was taken for a day of the warm-up plan, and spent reports that there is no more.
-	quota    int
-	spent    bool
-	quotaDay int
+	warmth
 }
 
 // share is what a client has of a domain.
@@ -239,7 +236,9 @@ func (p *Pacer) sidePermits(d *domain) int {
 type Answer struct {
 	Took time.Duration // 0 if it was not sent
 	Busy bool
-	Why  string
+	// Unsent means that the mail server has not got the message, although it may have answered.
+	Unsent bool
+	Why    string
 }
 
 // Answered records how an admitted message ended.
@@ -254,6 +253,9 @@ func (p *Pacer) Answered(client, name string, a Admission, how Answer) {
 		if s := d.shares[client]; s != nil {
 			s.held--
 		}
+	}
+	if how.Took <= 0 || how.Unsent {
+		d.unreserve(a.day)
 	}
 	if how.Took <= 0 {
 		return

@@ -1,8 +1,6 @@
 package pacing_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -256,64 +254,6 @@ func TestGate(t *testing.T) {
 	side.Leave("y.example")
 	if side.Follow("x.example") != smtp.Enter {
 		t.Error("a message to a slow domain cannot follow")
-	}
-}
-
-// quotas is a plan's store.
-type quotas struct {
-	taken map[string]int
-	calls int
-	err   error
-}
-
-func (q *quotas) TakeMail(_ context.Context, day int, wanted map[string]int,
-	quota func(int) int) (map[string]int, error) {
-	q.calls++
-	got := map[string]int{}
-	for name, n := range wanted {
-		key := fmt.Sprint(day, name)
-		most := quota(day - 1_900_000_000/86400)
-		if most < 0 {
-			got[name] = notify.NoMailQuota
-			continue
-		}
-		got[name] = min(n, most-q.taken[key])
-		q.taken[key] += got[name]
-	}
-	return got, q.err
-}
-
-// TestWarmUp: each day has more messages, up to the end of the plan.
-func TestWarmUp(t *testing.T) {
-	t.Parallel()
-	q := &quotas{taken: map[string]int{}}
-	w := start(t, pacing.Options{WarmUp: pacing.WarmUp{First: 10, Growth: 2, Days: 3}, Quotas: q})
-	for _, want := range []int{10, 20, 40} {
-		if n := len(w.admitted("a", "x.example")); n != want {
-			t.Errorf("%d messages were sent, want %d", n, want)
-		}
-		calls := q.calls
-		a := w.ask("b", "x.example")
-		if next := w.now.Add(a.RetryAfter); a.Pool != pacing.Later || next.Sub(w.now.Truncate(24*time.Hour)) < 24*time.Hour {
-			t.Errorf("the next gets %+v", a)
-		}
-		if q.calls != calls {
-			t.Error("the store is asked again although the quota is spent")
-		}
-		w.now = w.now.Add(24 * time.Hour)
-	}
-	for range 1000 {
-		if a := w.ask("a", "x.example"); a.Pool != pacing.Main {
-			t.Fatalf("after the plan a message gets %+v", a)
-		}
-	}
-	if n := w.Counts().WarmUp; n != 6 {
-		t.Errorf("%d were postponed, want 6", n)
-	}
-	q.err = errors.New("down")
-	w.now = w.now.Add(24 * time.Hour)
-	if _, err := w.Admit(t.Context(), []pacing.Message{{Client: "a", Domain: "x.example"}}); !errors.Is(err, q.err) {
-		t.Errorf("error is %v", err)
 	}
 }
 

@@ -30,13 +30,16 @@ type queue struct {
 	source Source
 	gate   Gate // nil means no limit
 	done   func(int, Result)
+	// taken has the messages of workers, by index. Each element is used by one goroutine at a time.
+	taken []*item
 
 	mu      sync.Mutex
 	pending []int
 }
 
 func newQueue(source Source, gate Gate, done func(int, Result)) *queue {
-	q := &queue{source: source, gate: gate, done: done, pending: make([]int, source.Len())}
+	q := &queue{source: source, gate: gate, done: done, pending: make([]int, source.Len()),
+		taken: make([]*item, source.Len())}
 	for i := range q.pending {
 		q.pending[i] = i
 	}
@@ -89,8 +92,7 @@ func (q *queue) try(present *item) (it *item, blocked bool) {
 			it.message = m
 			return it, false
 		}
-		q.leave(it)
-		q.done(it.index, Result{Result: compose.Failure(err)})
+		q.finish(it, Result{Result: compose.Failure(err)})
 	}
 }
 
@@ -102,6 +104,7 @@ func (q *queue) pick(present *item) (*item, bool) {
 			return nil, false
 		}
 		it := &item{index: q.pending[0]}
+		q.taken[it.index] = it
 		q.pending = q.pending[1:]
 		return it, false
 	}
@@ -134,7 +137,9 @@ func (q *queue) search(present *item) (it *item, left bool, away []int) {
 			} else {
 				q.pending = append(q.pending[:kept], q.pending[at+1:]...)
 			}
-			return &item{index: i, domain: domain, entered: true}, false, away
+			it = &item{index: i, domain: domain, entered: true}
+			q.taken[i] = it
+			return it, false, away
 		case Away:
 			away = append(away, i)
 		default:
@@ -157,6 +162,7 @@ func (q *queue) leave(it *item) {
 // finish reports the result of a message.
 func (q *queue) finish(it *item, r Result) {
 	q.leave(it)
+	q.taken[it.index] = nil
 	q.done(it.index, r)
 }
 
@@ -165,11 +171,18 @@ func (q *queue) putBack(it *item) {
 	q.leave(it)
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.taken[it.index] = nil
 	q.pending = append([]int{it.index}, q.pending...)
 }
 
-// rest finishes all queued messages with the same result.
+// rest finishes all queued messages with the same result, after the workers have ended. Messages of a worker that
+// panicked may have been sent.
 func (q *queue) rest(r Result) {
+	for _, it := range q.taken {
+		if it != nil {
+			q.finish(it, Result{Result: temporary("sending ended unexpectedly")})
+		}
+	}
 	q.mu.Lock()
 	left := q.pending
 	q.pending = nil

@@ -1,4 +1,4 @@
-package notifydb
+package throttles
 
 import (
 	"context"
@@ -23,10 +23,10 @@ func mailDomain(name string) string {
 }
 
 // TakeMail implements notify.Store.
-func (s *Store) TakeMail(ctx context.Context, day int, wanted map[string]int,
+func (s *Throttles) TakeMail(ctx context.Context, day int, wanted map[string]int,
 	quota func(n int) int) (map[string]int, error) {
 	var got map[string]int
-	err := s.lock(ctx, func(tx *db.Tx) error {
+	err := query.Lock(ctx, s.db, func(tx *db.Tx) error {
 		got = make(map[string]int, len(wanted))
 		// All processes change the rows in the same order, to avoid deadlocks.
 		for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -68,10 +68,29 @@ func takeMail(tx *db.Tx, domain string, day, wanted int, quota func(n int) int) 
 	return n, err
 }
 
-// purgeMailDays deletes the rows of domains that begin again with the next message.
-func (s *Store) purgeMailDays(ctx context.Context) error {
-	last := s.now().Unix()/int64(24*time.Hour/time.Second) - notify.WarmthKept
-	return s.lock(ctx, func(tx *db.Tx) error {
+// ReturnMail implements notify.Store.
+func (s *Throttles) ReturnMail(ctx context.Context, day int, unused map[string]int) error {
+	return query.Lock(ctx, s.db, func(tx *db.Tx) error {
+		for _, name := range slices.Sorted(maps.Keys(unused)) {
+			domain := mailDomain(name)
+			_, err := tx.Exec("UPDATE notify_mail_days SET taken = CASE WHEN taken > ? THEN taken - ? ELSE 0 END "+
+				"WHERE domain = ? AND day = ?", unused[name], unused[name], domain, day)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.Exec("DELETE FROM notify_mail_days WHERE domain = ? AND began = day AND taken = 0",
+				domain); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// PurgeMailDays deletes the rows of domains that begin again with the next message.
+func (s *Throttles) PurgeMailDays(ctx context.Context, now time.Time) error {
+	last := now.Unix()/int64(24*time.Hour/time.Second) - notify.WarmthKept
+	return query.Lock(ctx, s.db, func(tx *db.Tx) error {
 		_, err := tx.Exec("DELETE FROM notify_mail_days WHERE day < ?", last)
 		return err
 	})
