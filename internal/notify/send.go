@@ -357,4 +357,6 @@ type Outcome struct {
 	Entry *Entry
 	// Quiet is set if the message waits for the end of its recipient's quiet hours; Status is Retry then.
 	Quiet bool
+	// Permit is that of a message that is within a limit. It is taken back if the message was not attempted.
+	Permit Permit
 }

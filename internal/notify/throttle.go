@@ -127,13 +127,22 @@ type Ask struct {
 	Rule *ThrottleRule
 }
 
+// Permit allows one message within a limit.
+type Permit struct {
+	// Limit identifies that of a kind, a channel and a recipient; empty for none.
+	Limit  string
+	Number int64
+	At     time.Time
+}
+
 // Throttles limits messages.
 type Throttles interface {
 	// SetThrottleRule sets the rule of a kind, or removes it with nil. ErrNotFound when the kind is missing. It fails as
 	// ThrottleRule.Fits does if the kind would have rules that do not fit each other.
 	SetThrottleRule(ctx context.Context, ref KindRef, r *ThrottleRule) error
-	// Admit returns which messages are within their limits, and counts them, in this order and in one transaction, so
-	// that several processes never admit more than the limit. One that was admitted within the window is admitted
-	// again and does not count twice.
-	Admit(ctx context.Context, asks []Ask) (admitted map[int64]bool, err error)
+	// Admit returns the permits of messages that are within their limits, and counts them, in this order and in one
+	// transaction, so that several processes never admit more than the limit. One that was admitted within the window is
+	// admitted again and does not count twice, but from now on: it has not been sent before. Its previous permit is void.
+	// Store.Finish takes back the permits of messages that were not attempted.
+	Admit(ctx context.Context, asks []Ask) (admitted map[int64]Permit, err error)
 }

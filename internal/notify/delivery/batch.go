@@ -27,6 +27,8 @@ type message struct {
 	sought   bool
 	// token is what contents.token has made; nil before.
 	token *string
+	// permit is that of throttle, if the message is limited.
+	permit notify.Permit
 	// template and version are what it was rendered with.
 	template string
 	version  int64

@@ -61,7 +61,7 @@ type line struct {
 	channel  notify.Channel
 	inFlight *inFlight
 	claims   signal
-	// steps decide whether a message is delivered.
+	// steps decide whether a message is delivered. What can fail comes before throttle.
 	steps []func(context.Context, *sorted) error
 }
 
@@ -70,22 +70,22 @@ func (d *Delivery) newLines() []*line {
 		return &line{id, c, newInFlight(d.o.Workers*d.o.Batch, d.o.Metrics), newSignal(), steps}
 	}
 	lines := []*line{make(notify.Email, d.o.Channel, d.current, d.workflow, d.gather, d.addresses, d.wanted,
-		d.notSuppressed, d.quiet, d.throttle, d.languages)}
+		d.notSuppressed, d.quiet, d.languages, d.throttle)}
 	for _, more := range []struct {
 		id    notify.ChannelID
 		steps []func(context.Context, *sorted) error
 	}{
 		{notify.Inbox, []func(context.Context, *sorted) error{d.current, d.workflow, d.users, d.gather, d.wanted,
-			d.quiet, d.throttle, d.languages}},
+			d.quiet, d.languages, d.throttle}},
 		{notify.Hook, []func(context.Context, *sorted) error{d.current, d.workflow, d.gather, d.wanted, d.quiet,
-			d.throttle, d.languages}},
+			d.languages, d.throttle}},
 		// A chat is no recipient that could unsubscribe.
-		{notify.Chat, []func(context.Context, *sorted) error{d.current, d.workflow, d.gather, d.throttle,
-			d.languages}},
+		{notify.Chat, []func(context.Context, *sorted) error{d.current, d.workflow, d.gather, d.languages,
+			d.throttle}},
 		{notify.SMS, []func(context.Context, *sorted) error{d.current, d.workflow, d.gather, d.wanted, d.phones,
-			d.quiet, d.throttle, d.languages}},
+			d.quiet, d.languages, d.throttle}},
 		{notify.Push, []func(context.Context, *sorted) error{d.current, d.workflow, d.gather, d.wanted, d.browsers,
-			d.quiet, d.throttle, d.languages}},
+			d.quiet, d.languages, d.throttle}},
 	} {
 		if c := d.o.More[more.id]; c != nil {
 			lines = append(lines, make(more.id, c, more.steps...))
@@ -197,6 +197,8 @@ type batchState struct {
 	mu   sync.Mutex
 	// open holds the messages without an outcome.
 	open map[int64]notify.Message
+	// permits are those of messages that are limited.
+	permits map[int64]notify.Permit
 	// refused holds addresses that were rejected permanently.
 	refused []notify.Suppression
 }
@@ -216,11 +218,28 @@ func (p *batchState) suppress(ctx context.Context) {
 	}
 }
 
+// permitted keeps the permits of messages for their outcomes.
+func (p *batchState) permitted(messages []message) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range messages {
+		l := &messages[i]
+		if l.permit.Limit == "" {
+			continue
+		}
+		if p.permits == nil {
+			p.permits = map[int64]notify.Permit{}
+		}
+		p.permits[l.Number] = l.permit
+	}
+}
+
 // settle records the first outcome of a message and ignores later ones.
 func (p *batchState) settle(o notify.Outcome) {
 	p.mu.Lock()
 	_, first := p.open[o.Number]
 	delete(p.open, o.Number)
+	o.Permit = p.permits[o.Number]
 	p.mu.Unlock()
 	if first {
 		p.d.finish.add(o)
@@ -284,6 +303,7 @@ func (d *Delivery) deliver(ctx context.Context, l *line, claimed []notify.Claime
 	for _, o := range s.outcomes {
 		p.settle(o)
 	}
+	p.permitted(s.ready)
 	d.contents.prepare(ctx, s.ready)
 	ahead := make(chan struct{}, partsAhead)
 	for len(s.ready) > 0 && ctx.Err() == nil {

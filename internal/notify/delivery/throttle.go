@@ -13,8 +13,9 @@ const (
 		"collected: nothing was sent"
 )
 
-// throttle removes messages over the limits of their kinds. It comes last, so that only what would be sent counts. A
-// message that was attempted before is within its limit.
+// throttle removes messages over the limits of their kinds. It comes last, so that only what would be sent counts; what
+// is then not attempted gives its permit back with its outcome. A message that was attempted before is within its
+// limit.
 func (d *Delivery) throttle(ctx context.Context, s *sorted) error {
 	var asks []notify.Ask
 	for i := range s.ready {
@@ -33,7 +34,10 @@ func (d *Delivery) throttle(ctx context.Context, s *sorted) error {
 	s.keep(func(l *message) (notify.Outcome, bool) {
 		now := d.o.Now()
 		switch {
-		case !l.limited() || admitted[l.Number]:
+		case !l.limited():
+			return notify.Outcome{}, false
+		case admitted[l.Number].Limit != "":
+			l.permit = admitted[l.Number]
 			return notify.Outcome{}, false
 		case l.Send.ThrottleRule.Over != notify.OverDigest:
 			return untried(l.Message, notify.Throttled, reasonThrottled, now), true

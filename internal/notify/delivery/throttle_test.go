@@ -1,9 +1,12 @@
 package delivery
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,8 +22,14 @@ import (
 // limited returns a world in which both kinds may send two messages in an hour, and its clock.
 func limited(t *testing.T, d *db.DB, over string, collects *notify.DigestRule) (*world, *testkit.Clock) {
 	t.Helper()
+	return limitedFor(t, d, nil, over, collects)
+}
+
+func limitedFor(t *testing.T, d *db.DB, people *people, over string, collects *notify.DigestRule) (*world,
+	*testkit.Clock) {
+	t.Helper()
 	clock := testkit.NewClock(time.Now())
-	w := newWorld(t, setup{db: d, now: clock.Now, change: func(o *Options) { o.Now = clock.Now }})
+	w := newWorld(t, setup{db: d, people: people, now: clock.Now, change: func(o *Options) { o.Now = clock.Now }})
 	r, err := notify.NewThrottleRule(2, "1h", over, nil)
 	testkit.Must(t, err)
 	for _, kind := range []string{"news", "alarm"} {
@@ -87,6 +96,118 @@ func TestThrottle(t *testing.T) {
 		sent("user-0000001", 1, 0)
 		clock.Advance(time.Hour)
 		sent("user-0000000", 1, 1, 0)
+	})
+}
+
+// TestThrottleUntried: what is not attempted, for whatever reason, does not count, until it is.
+func TestThrottleUntried(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		people := newPeople(10)
+		people.locales = map[string]string{}
+		w, clock := limitedFor(t, d, people, "drop", nil)
+		localized(t, w)
+		now := clock.Now()
+		testkit.Must(t, w.store.CreateTemplate(t.Context(), notify.Template{ID: "bad", Name: "bad",
+			Subject: "{{.Nothing}}", Text: "{{", Updated: now}))
+		var mu sync.Mutex
+		untried := true
+		set := func(to bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			untried = to
+		}
+		w.post.say = func(o notify.Outgoing) notify.Result {
+			mu.Lock()
+			defer mu.Unlock()
+			if untried && strings.Contains(o.Body.Subject, "postponed") {
+				return notify.Result{Verdict: notify.Temporary, Untried: true, Reason: "waiting", RetryAfter: 55 * time.Minute}
+			}
+			return notify.Result{Verdict: notify.Accepted}
+		}
+		w.start()
+		with := func(subject, template string) func(*actions.Request) {
+			return func(r *actions.Request) {
+				r.Content.Subject, r.Template = subject, template
+				if template != "" {
+					r.Content, r.Data, r.WithData = notify.Content{}, json.RawMessage(`{"n":1}`), true
+				}
+			}
+		}
+		reached := func(send int64, status notify.Status) {
+			t.Helper()
+			w.store.until(t, "it is "+string(status), func() bool {
+				m := w.message(send, 0)
+				return m.Status == status
+			})
+			if m := w.message(send, 0); m.Attempts != 0 {
+				t.Errorf("%+v was attempted", m)
+			}
+		}
+		for i, cause := range []struct {
+			name    string
+			request func(*actions.Request)
+			status  notify.Status
+			before  func()
+			after   func()
+		}{
+			{"postponed by the channel", with("postponed", ""), notify.Retry, func() {}, func() {}},
+			{"language", with("", "t"), notify.Retry, func() { people.setLocales(errAway) },
+				func() { people.setLocales(nil) }},
+			{"cannot be rendered", with("", "bad"), notify.Failed, func() {}, func() {}},
+		} {
+			user := to(notify.ToUser, people.order[i])
+			cause.before()
+			var held []int64
+			for range 2 {
+				send := w.send(user, cause.request)
+				reached(send, cause.status)
+				held = append(held, send)
+			}
+			clock.Advance(30 * time.Minute)
+			for range 2 {
+				if got := w.finish(w.send(user)); got.Delivered != 1 {
+					t.Errorf("%s: another message: %+v", cause.name, got)
+				}
+			}
+			if got := w.finish(w.send(user)); got.Throttled != 1 {
+				t.Errorf("%s: a third message: %+v", cause.name, got)
+			}
+			cause.after()
+			set(false)
+			clock.Advance(26 * time.Minute)
+			w.Kick()
+			for _, send := range held {
+				if got := w.finish(send); got.Delivered != 0 {
+					t.Errorf("%s: in the same hour: %+v", cause.name, got)
+				}
+			}
+			set(true)
+			clock.Advance(time.Hour)
+		}
+
+		// It counts from when it is sent, also if the window that it first had is over.
+		user := to(notify.ToUser, people.order[9])
+		late := []int64{w.send(user, with("postponed", "")), w.send(user, with("postponed", ""))}
+		for _, send := range late {
+			reached(send, notify.Retry)
+		}
+		set(false)
+		clock.Advance(56 * time.Minute)
+		w.Kick()
+		for _, send := range late {
+			if got := w.finish(send); got.Delivered != 1 {
+				t.Errorf("late: %+v", got)
+			}
+		}
+		clock.Advance(5 * time.Minute)
+		if got := w.finish(w.send(user)); got.Throttled != 1 {
+			t.Errorf("five minutes later: %+v", got)
+		}
+		clock.Advance(55 * time.Minute)
+		if got := w.finish(w.send(user)); got.Delivered != 1 {
+			t.Errorf("an hour later: %+v", got)
+		}
 	})
 }
 

@@ -134,6 +134,8 @@ type people struct {
 	emails map[string]string
 	// locales are the languages of users.
 	locales map[string]string
+	// noLocales is why they cannot be looked up.
+	noLocales error
 	// phones are the phone numbers of users.
 	phones map[string]string
 	order  []string
@@ -221,7 +223,13 @@ func (p *people) Locales(_ context.Context, ids []string) (map[string]string, er
 	for _, id := range ids {
 		found[id] = p.locales[id]
 	}
-	return found, nil
+	return found, p.noLocales
+}
+
+func (p *people) setLocales(down error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.noLocales = down
 }
 
 // Phones are in phones, by user.

@@ -12,6 +12,7 @@ import (
 	"ingot/internal/notify"
 	"ingot/internal/notify/notifydb/figures"
 	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/throttles"
 )
 
 // Finish implements notify.Store.
@@ -158,6 +159,9 @@ func (s *Store) storeFinish(tx *db.Tx, f *finish, outcomes []notify.Outcome, cha
 	if err := storeAttempts(tx, changes); err != nil {
 		return err
 	}
+	if err := throttles.TakeBack(tx, unusedPermits(outcomes)); err != nil {
+		return err
+	}
 	f.receipts = s.seen.missing(f.receipts)
 	if err := storeReceipts(tx, f.receipts); err != nil {
 		return err
@@ -177,6 +181,16 @@ func (s *Store) storeFinish(tx *db.Tx, f *finish, outcomes []notify.Outcome, cha
 		return err
 	}
 	return s.figures.Store(tx, &f.figures, shard)
+}
+
+// unusedPermits returns those of messages that were not attempted.
+func unusedPermits(outcomes []notify.Outcome) (unused []notify.Permit) {
+	for i := range outcomes {
+		if o := &outcomes[i]; !o.Attempted && o.Permit.Limit != "" {
+			unused = append(unused, o.Permit)
+		}
+	}
+	return unused
 }
 
 // apply applies an outcome to a message and counts it.

@@ -52,6 +52,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"ThrottleRule", testThrottleRule},
 		{"RulesFit", testRulesFit},
 		{"Admit", testAdmit},
+		{"Permits", testPermits},
 		{"AdmitTogether", testAdmitTogether},
 		{"Throttled", testThrottled},
 		{"Suppressions", testSuppressions},

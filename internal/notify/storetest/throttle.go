@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -98,12 +100,8 @@ func testAdmit(k *kit) {
 	k.must(s.Register(k.ctx, notify.Client{ID: "c"}, nil, true))
 	admit := func(what string, asks []notify.Ask, want ...int64) {
 		k.Helper()
-		got := value[map[int64]bool](k)(s.Admit(k.ctx, asks))
-		all := map[int64]bool{}
-		for _, n := range want {
-			all[n] = true
-		}
-		k.equal(what, got, all)
+		got := slices.Sorted(maps.Keys(value[map[int64]notify.Permit](k)(s.Admit(k.ctx, asks))))
+		k.equal(what, got, slices.Sorted(slices.Values(want)))
 	}
 	three := atMost(3)
 	admit("nothing", nil)
@@ -149,7 +147,7 @@ func testAdmit(k *kit) {
 		for i := range numbers {
 			numbers[i] = n + int64(i)
 		}
-		got := value[map[int64]bool](k)(s.Admit(k.ctx, asking(most, "many", "ann", numbers...)))
+		got := value[map[int64]notify.Permit](k)(s.Admit(k.ctx, asking(most, "many", "ann", numbers...)))
 		if want := n < 200; (len(got) == 10) != want || !want && len(got) != 0 {
 			k.Errorf("%d of %d and more are admitted", len(got), n)
 		}
@@ -159,6 +157,82 @@ func testAdmit(k *kit) {
 func purge(k *kit, s notify.Store) error {
 	_, err := s.Purge(k.ctx, k.clock.Now().Add(-time.Hour))
 	return err
+}
+
+// testPermits takes back permits of messages that were not attempted, and lets the others count from when they are
+// sent.
+func testPermits(k *kit) {
+	s := k.store()
+	k.must(s.Register(k.ctx, notify.Client{ID: "c"}, nil, true))
+	made := numbersOf(k.claimed(s, 2))
+	rule, user, serial := atMost(1), "", 0
+	begin := func() { // each part has its own recipient
+		serial++
+		user = fmt.Sprint("user-", serial)
+	}
+	admit := func(n int64) notify.Permit {
+		k.Helper()
+		return value[map[int64]notify.Permit](k)(s.Admit(k.ctx, asking(rule, "a", user, n)))[n]
+	}
+	admits := func(what string, n int64, want bool) {
+		k.Helper()
+		k.equal(what, admit(n).Limit != "", want)
+	}
+	outcome := func(n int64, p notify.Permit, status notify.Status, attempted bool) {
+		k.Helper()
+		k.record(s, []notify.Outcome{{Number: n, Status: status, Attempted: attempted, Permit: p, At: k.clock.Now(),
+			Due: k.clock.Now().Add(time.Minute)}})
+	}
+
+	begin()
+	first := admit(made[0])
+	admits("over the limit", 1, false)
+	outcome(made[0], first, notify.Retry, false)
+	admits("after a message that was not attempted", 1, true)
+	admits("the first is over the limit now", made[0], false)
+	outcome(made[0], first, notify.Retry, false) // recorded twice
+	admits("still", 2, false)
+
+	begin()
+	outcome(made[0], admit(made[0]), notify.Retry, true)
+	admits("after an attempt", 1, false)
+
+	begin()
+	outcome(made[1], admit(made[1]), notify.Canceled, false)
+	admits("after a message that was canceled", 1, true)
+
+	begin()
+	gone := admit(404)
+	outcome(404, gone, notify.Retry, false)
+	admits("after a message that was purged", 1, true)
+
+	// A process that hung, and whose lease is over, does not take back what another one has admitted since.
+	begin()
+	first = admit(made[0])
+	k.clock.Advance(time.Second)
+	second := admit(made[0])
+	outcome(made[0], first, notify.Retry, false)
+	admits("while another process sends it", 1, false)
+	outcome(made[0], second, notify.Retry, false)
+	admits("after that", 1, true)
+
+	// A killed process leaves its permits. A message counts from when it is sent, and is like any other after the window.
+	begin()
+	admits("before a kill", 1, true)
+	k.clock.Advance(50 * time.Minute)
+	admits("after it", 1, true)
+	k.clock.Advance(11 * time.Minute)
+	admits("an hour after the kill", 2, false)
+	k.clock.Advance(50 * time.Minute)
+	admits("an hour after it was sent", 3, true)
+	admits("in a later window", 1, false)
+}
+
+// claimed accepts and claims messages.
+func (k *kit) claimed(s notify.Store, n int) []notify.Claimed {
+	k.Helper()
+	k.accept(s, k.sending("c", names("u", n)...))
+	return k.claim(s, "w", n)
 }
 
 // testAdmitTogether asks several stores at once, about recipients in different orders: all together admit as many as
@@ -189,7 +263,7 @@ func testAdmitTogether(k *kit) {
 					}
 					mu.Lock()
 					for _, a := range asks {
-						if got[a.Number] {
+						if got[a.Number].Limit != "" {
 							admitted[a.UserID]++
 						}
 					}

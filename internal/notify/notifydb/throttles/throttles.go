@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -54,9 +55,9 @@ func rows(d db.Dialect) string {
 }
 
 // Admit implements notify.Store.
-func (s *Throttles) Admit(ctx context.Context, asks []notify.Ask) (map[int64]bool, error) {
+func (s *Throttles) Admit(ctx context.Context, asks []notify.Ask) (map[int64]notify.Permit, error) {
 	if len(asks) == 0 {
-		return map[int64]bool{}, nil
+		return map[int64]notify.Permit{}, nil
 	}
 	hash, err := s.hash(ctx)
 	if err != nil {
@@ -73,18 +74,15 @@ func (s *Throttles) Admit(ctx context.Context, asks []notify.Ask) (map[int64]boo
 	}
 	// All processes lock the rows in the same order, to avoid deadlocks.
 	slices.SortFunc(fresh, func(a, b row) int { return strings.Compare(a.ID, b.ID) })
-	var admitted map[int64]bool
+	var admitted map[int64]notify.Permit
 	err = query.Lock(ctx, s.db, func(tx *db.Tx) error {
-		admitted = map[int64]bool{}
+		admitted = map[int64]notify.Permit{}
 		text, err := json.Marshal(fresh)
 		if err != nil {
 			return err
 		}
 		// It also locks the rows that exist.
-		stored, err := db.All(tx, func(sc db.Scanner) (r row, err error) {
-			err = sc.Scan(&r.ID, &r.Ends, &r.Admitted)
-			return r, err
-		}, "INSERT INTO notify_throttles (id, ends, admitted) "+rows(tx.Dialect())+
+		stored, err := db.All(tx, scanRow, "INSERT INTO notify_throttles (id, ends, admitted) "+rows(tx.Dialect())+
 			" ON CONFLICT (id) DO UPDATE SET ends = notify_throttles.ends RETURNING id, ends, admitted", string(text))
 		if err != nil {
 			return err
@@ -103,33 +101,34 @@ func (s *Throttles) Admit(ctx context.Context, asks []notify.Ask) (map[int64]boo
 }
 
 // admit decides about the messages of one recipient, and reports whether it changed the row.
-func admit(r *row, asks []*notify.Ask, now int64, admitted map[int64]bool) (bool, error) {
+func admit(r *row, asks []*notify.Ask, now int64, admitted map[int64]notify.Permit) (bool, error) {
 	var counted []admission
 	if err := json.Unmarshal([]byte(r.Admitted), &counted); err != nil {
 		return false, err
 	}
 	changed := false
 	for _, a := range asks {
-		if slices.ContainsFunc(counted, func(c admission) bool { return c[0] == a.Number }) {
-			admitted[a.Number] = true
-			continue
-		}
 		window := int64(a.Rule.Window)
-		within := 0
+		others, held := 0, false
 		for _, c := range counted {
-			if c[1] > now-window {
-				within++
+			switch {
+			case c[1] <= now-window:
+			case c[0] == a.Number:
+				held = true
+			default:
+				others++
 			}
 		}
-		if within >= a.Rule.Limit {
+		if !held && others >= a.Rule.Limit {
 			continue
 		}
+		counted = slices.DeleteFunc(counted, func(c admission) bool { return c[0] == a.Number })
 		// As many as the largest limit are kept. Rules of sends may differ, if that of the kind was changed.
 		if counted = append(counted, admission{a.Number, now}); len(counted) > notify.MaxThrottle {
 			counted = counted[1:]
 		}
 		r.Ends = max(r.Ends, now+window)
-		admitted[a.Number], changed = true, true
+		admitted[a.Number], changed = notify.Permit{Limit: r.ID, Number: a.Number, At: db.Time(now)}, true
 	}
 	if !changed {
 		return false, nil
@@ -137,6 +136,50 @@ func admit(r *row, asks []*notify.Ask, now int64, admitted map[int64]bool) (bool
 	text, err := json.Marshal(counted)
 	r.Admitted = string(text)
 	return true, err
+}
+
+// TakeBack takes permits back in the transaction that stores why their messages were not sent. Permits that are void by
+// then are left alone: another process has admitted the message again.
+func TakeBack(tx *db.Tx, permits []notify.Permit) error {
+	if len(permits) == 0 {
+		return nil
+	}
+	unused := map[string][]admission{}
+	for _, p := range permits {
+		unused[p.Limit] = append(unused[p.Limit], admission{p.Number, db.Nanos(p.At)})
+	}
+	list, err := query.TextList(slices.Collect(maps.Keys(unused)))
+	if err != nil {
+		return err
+	}
+	stored, err := db.All(tx, scanRow, "SELECT id, ends, admitted FROM notify_throttles WHERE "+
+		query.TextsIn(tx.Dialect(), "id")+" ORDER BY id"+query.ForUpdate(tx.Dialect()), list)
+	if err != nil {
+		return err
+	}
+	changed := stored[:0]
+	for _, r := range stored {
+		var counted []admission
+		if err := json.Unmarshal([]byte(r.Admitted), &counted); err != nil {
+			return err
+		}
+		left := slices.DeleteFunc(slices.Clone(counted), func(c admission) bool { return slices.Contains(unused[r.ID], c) })
+		if len(left) == len(counted) {
+			continue
+		}
+		text, err := json.Marshal(left)
+		if err != nil {
+			return err
+		}
+		r.Admitted = string(text)
+		changed = append(changed, r)
+	}
+	return store(tx, changed)
+}
+
+func scanRow(sc db.Scanner) (r row, err error) {
+	err = sc.Scan(&r.ID, &r.Ends, &r.Admitted)
+	return r, err
 }
 
 func store(tx *db.Tx, changed []row) error {
