@@ -3,6 +3,8 @@ package notify
 import (
 	"net/mail"
 	"strings"
+
+	"ingot/internal/base/pattern"
 )
 
 // maxAddress is the maximum length of an address in SMTP.
@@ -69,4 +71,18 @@ func AddressSubscriber(email string) string {
 		return ""
 	}
 	return AddressScheme + strings.ToLower(email)
+}
+
+var escaped = pattern.OnUse(`%[0-9A-Fa-f]{2}`)
+
+// NamedUser returns the user whom a path names with an id or mailto:ADDRESS, or why it names none. An id that is still
+// escaped is refused: any id can have preferences, so a change for it would be stored without effect.
+func NamedUser(id string) (user, problem string) {
+	if escaped().MatchString(id) {
+		return "", "the user's id is escaped twice"
+	}
+	if address, ok := strings.CutPrefix(id, AddressScheme); ok {
+		id = AddressSubscriber(address)
+	}
+	return id, UserProblem(id)
 }

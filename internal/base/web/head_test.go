@@ -83,7 +83,7 @@ func TestTrailingSlash(t *testing.T) {
 	g.Handle(http.MethodGet, "/index/", web.Public("a test"), say("index"))
 	for call, want := range map[string]string{
 		"GET /": "root", "GET /apps": "list", "GET /apps/": "list", "GET /apps//": "list", "POST /apps/": "create",
-		"GET /apps/7": "app 7", "GET /apps/7/": "app 7", "GET /apps/a%2Fb/": "app a%2Fb", "GET /index/": "index",
+		"GET /apps/7": "app 7", "GET /apps/7/": "app 7", "GET /apps/a%2Fb/": "app a/b", "GET /index/": "index",
 		"GET /index": "", "DELETE /apps/": "", "GET /none/": "",
 	} {
 		var method, path string

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -284,5 +285,15 @@ func clientGone(r *http.Request, err error) bool {
 	return errors.Is(err, context.Canceled) && r.Context().Err() != nil
 }
 
-// Param returns a path parameter of the route.
-func Param(r *http.Request, name string) string { return chi.URLParam(r, name) }
+// Param returns a path parameter of the route, unescaped. The router matches the path as it was sent if that differs
+// from how a path is usually written, so "%40" and "@" would name different things otherwise.
+func Param(r *http.Request, name string) string {
+	text := chi.URLParam(r, name)
+	if r.URL.RawPath == "" { // then the router used the unescaped path
+		return text
+	}
+	if plain, err := url.PathUnescape(text); err == nil {
+		return plain
+	}
+	return text
+}

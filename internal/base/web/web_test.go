@@ -230,6 +230,28 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// TestParam reads a parameter from a path that is escaped in several ways.
+func TestParam(t *testing.T) {
+	t.Parallel()
+	m, got := web.NewMux(web.FormatV3, quiet, nil), ""
+	m.Group("test", web.FormatV3, nil).Handle(http.MethodGet, "/of/{id}/end", web.Public("a test"),
+		func(_ http.ResponseWriter, r *http.Request) error {
+			got = web.Param(r, "id")
+			return nil
+		})
+	for path, want := range map[string]string{
+		"a@b": "a@b", "a%40b": "a@b", "%61%40b": "a@b", "a%20b": "a b", "a%2Fb": "a/b", "a%252Fb": "a%2Fb", "%2525": "%25",
+		"a%252F%40": "a%2F@", "100%25": "100%",
+	} {
+		got = ""
+		w := httptest.NewRecorder()
+		m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/of/"+path+"/end", nil))
+		if w.Code != 200 || got != want {
+			t.Errorf("%s: %d %q, want %q", path, w.Code, got, want)
+		}
+	}
+}
+
 func TestRouteTable(t *testing.T) {
 	t.Parallel()
 	m := web.NewMux(web.FormatV3, quiet, nil)

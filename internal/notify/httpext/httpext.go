@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 
@@ -206,19 +205,6 @@ func (f *handlers) openapi(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func client(r *http.Request) string { return token.FromContext(r.Context()).ClientID }
-
-// decoded returns a part of the path, which may be escaped. The router has it as it was sent if that differs from how
-// the path is usually written.
-func decoded(r *http.Request, name string) string {
-	text := web.Param(r, name)
-	if r.URL.RawPath == "" {
-		return text
-	}
-	if plain, err := url.PathUnescape(text); err == nil {
-		return plain
-	}
-	return text
-}
 
 // missing returns the error for a resource that does not exist or belongs to
 // another client.

@@ -212,7 +212,7 @@ func (f *handlers) listSuppressions(w http.ResponseWriter, r *http.Request) erro
 
 // suppress adds an address to the suppression list.
 func (f *handlers) suppress(w http.ResponseWriter, r *http.Request) error {
-	email := decoded(r, "email")
+	email := web.Param(r, "email")
 	parsed, err := mail.ParseAddress(email)
 	if err != nil || parsed.Address != email {
 		return fault.New(fault.Unprocessable, "%q is not a valid email address", email)
@@ -222,7 +222,7 @@ func (f *handlers) suppress(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (f *handlers) unsuppress(w http.ResponseWriter, r *http.Request) error {
-	email := decoded(r, "email")
+	email := web.Param(r, "email")
 	return web.Answer(w, http.StatusNoContent, nil,
 		missing(f.Store.Unsuppress(r.Context(), email), "Suppression", email))
 }

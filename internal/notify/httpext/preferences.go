@@ -41,11 +41,8 @@ func ownUser(r *http.Request) (string, error) {
 
 // namedUser returns the user of the path, which may be mailto:ADDRESS.
 func namedUser(r *http.Request) (string, error) {
-	id := web.Param(r, "user")
-	if address, ok := strings.CutPrefix(id, notify.AddressScheme); ok {
-		id = notify.AddressSubscriber(address)
-	}
-	if problem := notify.UserProblem(id); problem != "" {
+	id, problem := notify.NamedUser(web.Param(r, "user"))
+	if problem != "" {
 		return "", fault.Invalid(problem)
 	}
 	return id, nil

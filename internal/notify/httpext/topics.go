@@ -210,7 +210,7 @@ func (s *subscriberBody) id() (id, why string) {
 
 func (f *handlers) removeSubscriber(w http.ResponseWriter, r *http.Request) error {
 	ref := notify.TopicRef{ClientID: client(r), Name: web.Param(r, "topic")}
-	named := decoded(r, "subscriber")
+	named := web.Param(r, "subscriber")
 	id := named
 	if address, ok := strings.CutPrefix(named, notify.AddressScheme); ok {
 		id = notify.AddressSubscriber(address)

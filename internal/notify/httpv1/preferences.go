@@ -44,6 +44,15 @@ func ownUser(r *http.Request) (string, error) {
 	return "", fault.New(fault.Unprocessable, "Missing user_id from token claims.")
 }
 
+// namedUser returns the user of the path.
+func namedUser(r *http.Request) (string, error) {
+	id, problem := notify.NamedUser(web.Param(r, "user"))
+	if problem != "" {
+		return "", fault.New(fault.Unprocessable, "%s", problem)
+	}
+	return id, nil
+}
+
 func (f *handlers) ownPreferences(w http.ResponseWriter, r *http.Request) error {
 	user, err := ownUser(r)
 	if err != nil {
@@ -53,7 +62,11 @@ func (f *handlers) ownPreferences(w http.ResponseWriter, r *http.Request) error 
 }
 
 func (f *handlers) preferencesOf(w http.ResponseWriter, r *http.Request) error {
-	return f.showPreferences(w, r, web.Param(r, "user"))
+	user, err := namedUser(r)
+	if err != nil {
+		return err
+	}
+	return f.showPreferences(w, r, user)
 }
 
 func (f *handlers) patchOwnPreferences(w http.ResponseWriter, r *http.Request) error {
@@ -65,7 +78,11 @@ func (f *handlers) patchOwnPreferences(w http.ResponseWriter, r *http.Request) e
 }
 
 func (f *handlers) patchPreferencesOf(w http.ResponseWriter, r *http.Request) error {
-	return f.patchPreferences(w, r, web.Param(r, "user"))
+	user, err := namedUser(r)
+	if err != nil {
+		return err
+	}
+	return f.patchPreferences(w, r, user)
 }
 
 type preferenceBody struct {

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"math"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -24,8 +23,8 @@ import (
 
 // firehose sends the lines and gauges of all apps. Readers with the same id share them.
 func (a *api) firehose(w http.ResponseWriter, r *http.Request) error {
-	id, err := url.PathUnescape(web.Param(r, "id"))
-	if err != nil || id == "" {
+	id := web.Param(r, "id")
+	if id == "" {
 		return fault.New(fault.NotFound, "Firehose subscription id missing")
 	}
 	return a.sendDropsonde(w, r, streamOptions{log: true, gauge: true, shard: "firehose " + id})

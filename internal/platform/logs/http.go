@@ -100,10 +100,7 @@ func (a *api) mayRead(ctx context.Context, app string) (bool, error) {
 
 // source returns the requested app, or "" if the caller may not read it.
 func (a *api) source(r *http.Request) (string, error) {
-	app, err := url.PathUnescape(web.Param(r, "source"))
-	if err != nil {
-		return "", fault.Wrap(err, fault.BadQuery, "the source id is not well-formed")
-	}
+	app := web.Param(r, "source")
 	if may, err := a.mayRead(r.Context(), app); err != nil || !may {
 		return "", err
 	}

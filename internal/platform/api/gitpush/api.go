@@ -3,7 +3,6 @@ package gitpush
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -62,16 +61,6 @@ type target struct {
 	name  string        // of the app
 }
 
-func param(r *http.Request, name string) string {
-	raw := web.Param(r, name)
-	if r.URL.RawPath != "" { // then the router has not unescaped it
-		if plain, err := url.PathUnescape(raw); err == nil {
-			return plain
-		}
-	}
-	return raw
-}
-
 // find returns what the URL names, if the caller may perform the action there. What the caller
 // cannot see does not exist.
 func (a *API) find(r *http.Request, action platform.Action) (*target, error) {
@@ -79,14 +68,14 @@ func (a *API) find(r *http.Request, action platform.Action) (*target, error) {
 }
 
 func findIn(req *rest.Request, action platform.Action) (*target, error) {
-	t := &target{name: strings.TrimSuffix(param(req.HTTP, "app"), ".git")}
-	q := platform.Where("name", param(req.HTTP, "org"))
+	t := &target{name: strings.TrimSuffix(web.Param(req.HTTP, "app"), ".git")}
+	q := platform.Where("name", web.Param(req.HTTP, "org"))
 	q.Reader = req.Caller.Reader()
 	var err error
 	if t.org, err = req.Tx.Organizations().First(q); err != nil {
 		return nil, missing(err)
 	}
-	q = platform.Where("organization_guid", t.org.GUID).And(platform.In("name", param(req.HTTP, "space")))
+	q = platform.Where("organization_guid", t.org.GUID).And(platform.In("name", web.Param(req.HTTP, "space")))
 	q.Reader = req.Caller.Reader()
 	if t.space, err = req.Tx.Spaces().First(q); err != nil {
 		return nil, missing(err)
