@@ -59,9 +59,10 @@ type QuietHours struct {
 // Form is what the form shows.
 type Form struct {
 	Problems []string
-	None     bool
-	Sources  []source
-	More     int // kinds and topics that are not shown
+	// WasNone reports that the user wants nothing, and None that they are to.
+	WasNone, None bool
+	Sources       []source
+	More          int // kinds and topics that are not shown
 	// Command does the same in a terminal, if it is to be shown.
 	Command string
 	Quiet   quietFields
@@ -90,14 +91,16 @@ type kindFields struct {
 
 type choice struct {
 	Name, Label string
-	On          bool
+	// Was reports that it is on, and On that it is to be.
+	Was, On bool
 	// Field is the name with the number of the kind.
 	Field string
 }
 
 type quietFields struct {
-	// Had reports that the user has quiet hours, On that they want them.
-	Had, On        bool
+	// Had are the quiet hours that the user has, as text; "" if none. On reports that they want some.
+	Had            string
+	On             bool
 	From, To, Zone string
 	Days, Channels []choice
 }
@@ -127,7 +130,7 @@ func key(what, client, id string) string {
 
 // New returns the form for what is stored.
 func New(p Preferences) Form {
-	f := Form{None: p.Global}
+	f := Form{WasNone: p.Global, None: p.Global}
 	n, topics := 0, 0
 	for _, client := range slices.Sorted(maps.Keys(p.Clients)) {
 		of := p.Clients[client]
@@ -170,19 +173,34 @@ func New(p Preferences) Form {
 		}
 	}
 	q := p.Quiet
-	f.Quiet.Had, f.Quiet.On = q != nil, q != nil
-	if q == nil {
+	if f.Quiet.On = q != nil; q == nil {
 		q = &QuietHours{From: "22:00", To: "07:00"}
 	}
 	f.Quiet.set(*q)
+	if f.Quiet.On {
+		f.Quiet.Had = f.Quiet.text()
+	}
 	return f
+}
+
+// text returns the quiet hours as text, to see whether a form changes them.
+func (f *quietFields) text() string {
+	var parts []string
+	for _, list := range [][]choice{f.Days, f.Channels} {
+		for _, c := range list {
+			if c.On {
+				parts = append(parts, c.Name)
+			}
+		}
+	}
+	return strings.Join(append(parts, f.From, f.To, f.Zone), " ")
 }
 
 func (k Kind) fields(key, id string, n int) *kindFields {
 	f := &kindFields{Key: key, Title: cmp.Or(k.Description, id), Number: n, Off: !k.Subscribed}
 	add := func(c choice) {
 		if on, has := k.Channels[c.Name]; has {
-			c.On, c.Field = on, strconv.Itoa(n)+"."+c.Name
+			c.Was, c.On, c.Field = on, on, strconv.Itoa(n)+"."+c.Name
 			f.Channels = append(f.Channels, c)
 		}
 	}
@@ -199,10 +217,10 @@ func (k Kind) fields(key, id string, n int) *kindFields {
 
 func (f *quietFields) set(q QuietHours) {
 	f.From, f.To, f.Zone = q.From, q.To, q.Zone
-	f.Days, f.Channels = ticked(days, q.Days), ticked(channels, q.Channels)
+	f.Days, f.Channels = chosen(days, q.Days), chosen(channels, q.Channels)
 }
 
-func ticked(all []choice, on []string) []choice {
+func chosen(all []choice, on []string) []choice {
 	all = slices.Clone(all)
 	for i := range all {
 		all[i].On = slices.Contains(on, all[i].Name)
@@ -210,12 +228,12 @@ func ticked(all []choice, on []string) []choice {
 	return all
 }
 
-// Refused shows what was sent again, with why it was not saved.
+// Refused shows what was sent again, with why it was not saved: what is stored now, with the changes of the form.
 func (f *Form) Refused(form url.Values, why ...string) {
 	for _, text := range why {
 		f.Problems = append(f.Problems, strings.ReplaceAll(text, "quiet_hours.", "Quiet hours, "))
 	}
-	f.None = form.Get("none") != ""
+	f.None = f.None != flipped(form, "none", "wasnone")
 	numbers := map[string]string{}
 	for i, key := range form["kind"] {
 		numbers[key] = strconv.Itoa(i)
@@ -228,19 +246,45 @@ func (f *Form) Refused(form url.Values, why ...string) {
 			}
 			k.Leave = slices.Contains(form["off"], n)
 			for i := range k.Channels {
-				k.Channels[i].On = slices.Contains(form["on"], n+"."+k.Channels[i].Name)
+				if on, changed := ticked(form, n+"."+k.Channels[i].Name, "on", "lit"); changed {
+					k.Channels[i].On = on
+				}
 			}
 		}
 	}
 	for _, from := range f.Sources {
 		for _, t := range from.Topics {
-			if slices.Contains(form["topic"], t.Key) {
-				t.On = slices.Contains(form["in"], t.Key)
+			if on, changed := ticked(form, t.Key, "in", "inside"); changed {
+				t.On = on
 			}
 		}
 	}
-	f.Quiet.On = form.Get("quiet") != ""
-	f.Quiet.set(quietOf(form))
+	if changed, on := quietChange(form); changed {
+		f.Quiet.On = on
+		f.Quiet.set(quietOf(form))
+	}
+}
+
+// flipped reports whether a box has another state than the page showed.
+func flipped(form url.Values, name, was string) bool {
+	return (form.Get(name) != "") != (form.Get(was) != "")
+}
+
+// ticked returns whether one of the boxes of a name is ticked, and whether that is not what the page showed.
+func ticked(form url.Values, value, name, was string) (on, changed bool) {
+	on = slices.Contains(form[name], value)
+	return on, on != slices.Contains(form[was], value)
+}
+
+// quietChange reports whether a form changes the quiet hours, and whether the user wants some.
+func quietChange(form url.Values) (changed, on bool) {
+	on = form.Get("quiet") != ""
+	if !on {
+		return form.Get("had") != "", false
+	}
+	var sent quietFields
+	sent.set(quietOf(form))
+	return sent.text() != form.Get("had"), true
 }
 
 func quietOf(form url.Values) QuietHours {
@@ -250,7 +294,7 @@ func quietOf(form url.Values) QuietHours {
 
 // Change is the body of PATCH /preferences.
 type Change struct {
-	Global  bool                     `json:"global_unsubscribe"`
+	Global  *bool                    `json:"global_unsubscribe,omitempty"`
 	Clients map[string]*ClientChange `json:"clients,omitempty"`
 	// Quiet is left out, null, or *QuietHours.
 	Quiet any `json:"quiet_hours,omitempty"`
@@ -280,14 +324,25 @@ type null struct{}
 // MarshalJSON implements json.Marshaler.
 func (null) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
 
-// Read reads a form. A kind that the user has unsubscribed from stays so until they tick a channel.
+// fields is what the field "form" has: the meaning of the others. It changes with them.
+const fields = "2"
+
+// Read returns what the user changed, which is the difference to what the page showed: everything else may have changed
+// since the page was loaded, by one click in a mail program for example, and stays. A kind that the user has
+// unsubscribed from stays so until they tick a channel.
 func Read(form url.Values) (Change, error) {
-	c := Change{Global: form.Get("none") != "", Clients: map[string]*ClientChange{}}
-	switch {
-	case form.Get("quiet") != "":
+	c := Change{Clients: map[string]*ClientChange{}}
+	if form.Get("form") != fields {
+		return c, fault.New(fault.BadRequest, "The page is older than the service. Open it again.")
+	}
+	if flipped(form, "none", "wasnone") {
+		none := form.Get("none") != ""
+		c.Global = &none
+	}
+	if changed, on := quietChange(form); changed && on {
 		q := quietOf(form)
 		c.Quiet = &q
-	case form.Get("had") != "":
+	} else if changed {
 		c.Quiet = null{}
 	}
 	kinds := form["kind"]
@@ -295,9 +350,8 @@ func Read(form url.Values) (Change, error) {
 		return c, fault.New(fault.BadRequest, "The form has too many kinds of notifications or topics.")
 	}
 	for _, key := range form["topic"] {
-		// Only what the user changed: the client may have subscribed them meanwhile.
-		on := slices.Contains(form["in"], key)
-		if on == slices.Contains(form["inside"], key) {
+		on, changed := ticked(form, key, "in", "inside")
+		if !changed {
 			continue
 		}
 		client, name, err := split(key, ofTopic)
@@ -306,20 +360,7 @@ func Read(form url.Values) (Change, error) {
 		}
 		c.of(client).Topics[name] = Choice{on}
 	}
-	shown := map[string]map[string]bool{}
-	for _, field := range form["shown"] {
-		n, name, _ := strings.Cut(field, ".")
-		if shown[n] == nil {
-			shown[n] = map[string]bool{}
-		}
-		shown[n][name] = false
-	}
-	for _, field := range form["on"] {
-		n, name, _ := strings.Cut(field, ".")
-		if _, is := shown[n][name]; is {
-			shown[n][name] = true
-		}
-	}
+	shown := boxes(form)
 	for i, key := range kinds {
 		n := strconv.Itoa(i)
 		change, some := kindChange(form, n, shown[n])
@@ -333,17 +374,51 @@ func Read(form url.Values) (Change, error) {
 	return c, nil
 }
 
+// box is one for a channel of a kind.
+type box struct{ was, on bool }
+
+// boxes returns those of all kinds, by the number of the kind and the name of the channel.
+func boxes(form url.Values) map[string]map[string]*box {
+	all := map[string]map[string]*box{}
+	for _, field := range form["shown"] {
+		n, name, _ := strings.Cut(field, ".")
+		if all[n] == nil {
+			all[n] = map[string]*box{}
+		}
+		all[n][name] = &box{}
+	}
+	set := func(field string, set func(*box)) {
+		for _, field := range form[field] {
+			n, name, _ := strings.Cut(field, ".")
+			if b := all[n][name]; b != nil {
+				set(b)
+			}
+		}
+	}
+	set("on", func(b *box) { b.on = true })
+	set("lit", func(b *box) { b.was = true })
+	return all
+}
+
 // kindChange is the change of the kind with a number; some is false if it stays as it is.
-func kindChange(form url.Values, n string, ticks map[string]bool) (c KindChange, some bool) {
+func kindChange(form url.Values, n string, shown map[string]*box) (c KindChange, some bool) {
 	yes, no := true, false
-	ticked := slices.Contains(slices.Collect(maps.Values(ticks)), true)
-	switch {
-	case slices.Contains(form["was"], n):
-		return KindChange{Subscribed: &yes, Channels: ticks}, ticked
-	case slices.Contains(form["off"], n):
+	left := slices.Contains(form["was"], n)
+	if !left && slices.Contains(form["off"], n) {
 		return KindChange{Subscribed: &no}, true
 	}
-	return KindChange{Channels: ticks}, len(ticks) > 0
+	c.Channels = map[string]bool{}
+	for name, b := range shown {
+		// Subscribing again turns on what was ticked, and nothing else.
+		if left || b.on != b.was {
+			c.Channels[name] = b.on
+		}
+		some = some || b.on != b.was
+	}
+	if left {
+		c.Subscribed = &yes
+	}
+	return c, some
 }
 
 // of returns the changes of a client, which it adds.

@@ -49,7 +49,8 @@ func TestForm(t *testing.T) {
 	for _, want := range []string{
 		`value="kind/a%2Fb/k%201"`, "&lt;i&gt;One&lt;/i&gt;", "&lt;u&gt;Shop&lt;/u&gt;", `value="0.email" checked`,
 		`name="on" value="0.inbox">`, `name="off" value="0">`, `<legend>Left <span class="badge">unsubscribed</span>`,
-		`name="was" value="1"`, `value="type/a%2Fb/t"`, `value="2.fax" checked> <span>by fax`, `name="had" value="1"`,
+		`name="was" value="1"`, `value="type/a%2Fb/t"`, `value="2.fax" checked> <span>by fax`,
+		`name="had" value="mon 21:30 06:00 &lt;b&gt;zone&lt;/b&gt;"`, `name="lit" value="0.email"`, `name="form" value="2"`,
 		`name="inside" value="topic/a%2Fb/t%201"`, `name="in" value="topic/a%2Fb/t%201" checked> <span>&lt;i&gt;T&lt;/i&gt;`,
 		`name="in" value="topic/a%2Fb/t2"> <span>t2`,
 		`name="quiet" value="1" checked`, `value="21:30"`, `value="&lt;b&gt;zone&lt;/b&gt;"`, `value="mon" checked`,
@@ -58,7 +59,8 @@ func TestForm(t *testing.T) {
 			t.Errorf("%s is not in\n%s", want, page)
 		}
 	}
-	if strings.Contains(page, "Room") || strings.Contains(page, "<b>") || strings.Contains(page, "<script") {
+	if strings.Contains(page, "Room") || strings.Contains(page, "<b>") || strings.Contains(page, "<script") ||
+		strings.Contains(page, `name="lit" value="0.inbox"`) || strings.Contains(page, "wasnone") {
 		t.Error(page)
 	}
 	if page = shown(t, prefer.New(prefer.Preferences{})); !strings.Contains(page, "You have not received") ||
@@ -72,15 +74,35 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	f := form(t, stored)
 	f.Refused(url.Values{"kind": {"kind/a%2Fb/left", "kind/a%2Fb/k%201"}, "on": {"0.email", "1.inbox"}, "off": {"1"},
-		"topic": {"topic/a%2Fb/t2", "topic/a%2Fb/t%201"}, "in": {"topic/a%2Fb/t2"},
+		"lit": {"1.email"}, "topic": {"topic/a%2Fb/t2", "topic/a%2Fb/t%201"}, "in": {"topic/a%2Fb/t2"},
+		"inside": {"topic/a%2Fb/t%201"}, "quiet": {"1"},
 		"none": {"1"}, "from": {"<s>"}, "day": {"sun"}, "wait": {"sms"}}, "quiet_hours.to: wrong <em>")
 	page := shown(t, f)
 	for _, want := range []string{
 		`role="alert"`, "Quiet hours, to: wrong &lt;em&gt;", `name="on" value="0.email">`, `value="0.inbox" checked`, `value="1.email" checked`,
 		`name="in" value="topic/a%2Fb/t2" checked`, `name="in" value="topic/a%2Fb/t%201">`,
 		`name="off" value="0" checked`, `name="none" value="1" checked`, `value="&lt;s&gt;"`, `value="sun" checked`,
-		`value="sms" checked`, `name="quiet" value="1">`, `name="had" value="1"`,
+		`value="sms" checked`, `name="quiet" value="1" checked`, `name="had" value="mon 21:30`,
 	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%s is not in\n%s", want, page)
+		}
+	}
+}
+
+// TestRefusedMeanwhile shows what changed since the page was loaded as it is now, not as the page had it.
+func TestRefusedMeanwhile(t *testing.T) {
+	t.Parallel()
+	old := form(t, stored)
+	sent := url.Values{"kind": {"kind/a%2Fb/k%201", "type/a%2Fb/t"}, "shown": {"0.email", "0.inbox", "1.fax"},
+		"lit": {"0.email", "1.fax"}, "on": {"0.email", "0.inbox", "1.fax"}, "had": {old.Quiet.Had}, "quiet": {"1"},
+		"from": {"21:30"}, "to": {"06:00"}, "zone": {"<b>zone</b>"}, "day": {"mon"}}
+	f := form(t, `{"global_unsubscribe":true,"clients":{"a/b":{"kinds":{"k 1":{"subscribed":true,
+		"channels":{"email":false,"inbox":false}}},"campaign_types":{"t":{"channels":{"fax":false}}}}}}`)
+	f.Refused(sent, "no")
+	page := shown(t, f)
+	for _, want := range []string{`name="none" value="1" checked`, `name="on" value="0.email">`, `value="0.inbox" checked`,
+		`name="on" value="1.fax">`, `name="quiet" value="1">`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%s is not in\n%s", want, page)
 		}
@@ -95,28 +117,39 @@ func TestRead(t *testing.T) {
 		form url.Values
 		want string
 	}{
-		"nothing":     {url.Values{}, `{"global_unsubscribe":false}`},
+		"nothing":     {url.Values{}, `{}`},
 		"none at all": {url.Values{"none": {"1"}}, `{"global_unsubscribe":true}`},
-		"channels": {url.Values{"kind": {one, offers}, "shown": {"0.email", "0.inbox", "1.fax"}, "on": {"0.inbox", "1.fax"}},
-			`{"global_unsubscribe":false,"clients":{"a/b":{"kinds":{"k 1":{"channels":{"email":false,"inbox":true}}},` +
-				`"campaign_types":{"t":{"channels":{"fax":true}}}}}}`},
-		"not shown": {url.Values{"kind": {one}, "shown": {"0.email"}, "on": {"0.email", "0.sms", "7.email", "x"}},
-			`{"global_unsubscribe":false,"clients":{"a/b":{"kinds":{"k 1":{"channels":{"email":true}}}}}}`},
-		"unsubscribe": {url.Values{"kind": {one}, "shown": {"0.email"}, "on": {"0.email"}, "off": {"0"}},
-			`{"global_unsubscribe":false,"clients":{"a/b":{"kinds":{"k 1":{"subscribed":false}}}}}`},
-		"stays unsubscribed": {url.Values{"kind": {left}, "was": {"0"}, "shown": {"0.email"}}, `{"global_unsubscribe":false}`},
+		"none stays":  {url.Values{"none": {"1"}, "wasnone": {"1"}}, `{}`},
+		"some again":  {url.Values{"wasnone": {"1"}}, `{"global_unsubscribe":false}`},
+		"channels": {url.Values{"kind": {one, offers}, "shown": {"0.email", "0.inbox", "1.fax"}, "on": {"0.inbox", "1.fax"},
+			"lit": {"0.email"}}, `{"clients":{"a/b":{"kinds":{"k 1":{"channels":{"email":false,"inbox":true}}},` +
+			`"campaign_types":{"t":{"channels":{"fax":true}}}}}}`},
+		"one of the channels": {url.Values{"kind": {one, offers}, "shown": {"0.email", "0.inbox", "0.sms", "1.fax"},
+			"on": {"0.email", "0.sms", "1.fax"}, "lit": {"0.email", "0.inbox", "0.sms", "1.fax"}},
+			`{"clients":{"a/b":{"kinds":{"k 1":{"channels":{"inbox":false}}}}}}`},
+		"channels as before": {url.Values{"kind": {one, offers}, "shown": {"0.email", "0.inbox", "1.fax"},
+			"on": {"0.email", "1.fax"}, "lit": {"0.email", "1.fax"}}, `{}`},
+		"not shown": {url.Values{"kind": {one}, "shown": {"0.email"}, "on": {"0.email", "0.sms", "7.email", "x"},
+			"lit": {"0.push", "9.x"}}, `{"clients":{"a/b":{"kinds":{"k 1":{"channels":{"email":true}}}}}}`},
+		"unsubscribe": {url.Values{"kind": {one}, "shown": {"0.email"}, "on": {"0.email"}, "lit": {"0.email"}, "off": {"0"}},
+			`{"clients":{"a/b":{"kinds":{"k 1":{"subscribed":false}}}}}`},
+		"stays unsubscribed": {url.Values{"kind": {left}, "was": {"0"}, "shown": {"0.email"}}, `{}`},
 		"subscribe again": {url.Values{"kind": {left}, "was": {"0"}, "shown": {"0.email", "0.sms"}, "on": {"0.sms"}},
-			`{"global_unsubscribe":false,"clients":{"a/b":{"kinds":{"left":{"subscribed":true,"channels":{"email":false,"sms":true}}}}}}`},
+			`{"clients":{"a/b":{"kinds":{"left":{"subscribed":true,"channels":{"email":false,"sms":true}}}}}}`},
 		"quiet hours": {url.Values{"quiet": {"1"}, "from": {"22:00"}, "to": {"07:00"}, "zone": {" UTC "},
-			"day": {"mon", "tue"}, "wait": {"sms"}}, `{"global_unsubscribe":false,"quiet_hours":{"from":"22:00","to":"07:00","zone":"UTC",` +
+			"day": {"mon", "tue"}, "wait": {"sms"}}, `{"quiet_hours":{"from":"22:00","to":"07:00","zone":"UTC",` +
 			`"days":["mon","tue"],"channels":["sms"]}}`},
+		"other quiet hours": {url.Values{"had": {"mon 21:30 06:00 UTC"}, "quiet": {"1"}, "from": {"21:30"}, "to": {"06:00"},
+			"zone": {"UTC"}}, `{"quiet_hours":{"from":"21:30","to":"06:00","zone":"UTC"}}`},
+		"quiet hours as before": {url.Values{"had": {"mon 21:30 06:00 UTC"}, "quiet": {"1"}, "from": {"21:30"},
+			"to": {"06:00"}, "zone": {"UTC "}, "day": {"mon"}}, `{}`},
 		"topics": {url.Values{"topic": {"topic/a/in", "topic/a/out", "topic/b%2Fc/left", "topic/a/other"},
 			"inside": {"topic/a/in", "topic/b%2Fc/left"}, "in": {"topic/a/in", "topic/a/out", "topic/a/not-shown"}},
-			`{"global_unsubscribe":false,"clients":{"a":{"topics":{"out":{"subscribed":true}}},` +
-				`"b/c":{"topics":{"left":{"subscribed":false}}}}}`},
-		"no quiet hours": {url.Values{"had": {"1"}, "from": {"22:00"}}, `{"global_unsubscribe":false,"quiet_hours":null}`},
-		"none as before": {url.Values{"had": {""}, "from": {"22:00"}}, `{"global_unsubscribe":false}`},
+			`{"clients":{"a":{"topics":{"out":{"subscribed":true}}},"b/c":{"topics":{"left":{"subscribed":false}}}}}`},
+		"no quiet hours": {url.Values{"had": {"1"}, "from": {"22:00"}}, `{"quiet_hours":null}`},
+		"none as before": {url.Values{"had": {""}, "from": {"22:00"}}, `{}`},
 	} {
+		test.form.Set("form", "2")
 		c, err := prefer.Read(test.form)
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -127,11 +160,15 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %s (%v), want %s", what, got, err, test.want)
 		}
 	}
+	if _, err := prefer.Read(url.Values{"none": {"1"}}); !fault.Is(err, fault.BadRequest) {
+		t.Errorf("an old page: %v", err)
+	}
 	many := url.Values{"kind": make([]string, prefer.MaxKinds+1)}
-	for _, bad := range []url.Values{many, {"kind": {"a/b"}, "shown": {"0.email"}}, {"kind": {"kind/a"}, "off": {"0"}},
+	for _, bad := range []url.Values{many, {"kind": {"a/b"}, "off": {"0"}}, {"kind": {"kind/a"}, "off": {"0"}},
 		{"kind": {"kind/%zz/b"}, "off": {"0"}}, {"kind": {"kind/a/%zz"}, "off": {"0"}}, {"kind": {"x/a/b"}, "off": {"0"}},
 		{"topic": make([]string, prefer.MaxKinds+1)}, {"topic": {"topic/a"}, "in": {"topic/a"}},
 		{"topic": {"kind/a/b"}, "in": {"kind/a/b"}}, {"kind": {"topic/a/b"}, "off": {"0"}}} {
+		bad.Set("form", "2")
 		if _, err := prefer.Read(bad); !fault.Is(err, fault.BadRequest) {
 			t.Errorf("%.100v: %v", bad, err)
 		}

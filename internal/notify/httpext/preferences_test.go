@@ -2,8 +2,10 @@ package httpext_test
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -187,7 +189,7 @@ func TestPreferencesPage(t *testing.T) {
 	const kind = "kind/shop/news"
 	save := func(status int, want string, values ...string) string {
 		t.Helper()
-		form := url.Values{"choice": {"save"}, "shown": {"0.email", "0.inbox"}}
+		form := url.Values{"choice": {"save"}, "form": {"2"}, "shown": {"0.email", "0.inbox"}}
 		for i := 0; i+1 < len(values); i += 2 {
 			form.Add(values[i], values[i+1])
 		}
@@ -205,8 +207,8 @@ func TestPreferencesPage(t *testing.T) {
 		}
 	}
 	is("looked at", both)
-	save(200, "Your choice has been saved.", "kind", kind, "on", "0.inbox", "quiet", "1", "from", "22:00", "to", "07:00",
-		"zone", "UTC")
+	save(200, "Your choice has been saved.", "kind", kind, "lit", "0.email", "lit", "0.inbox", "on", "0.inbox",
+		"quiet", "1", "from", "22:00", "to", "07:00", "zone", "UTC")
 	is("a channel", `"subscribed":true,"channels":{"email":false,"inbox":true}`)
 	is("quiet hours", quiet)
 	save(200, "unsubscribed", "kind", kind, "off", "0", "quiet", "1", "from", "22:00", "to", "07:00", "zone", "UTC")
@@ -216,10 +218,10 @@ func TestPreferencesPage(t *testing.T) {
 	save(200, "Your choice", "kind", kind, "was", "0", "on", "0.email", "on", "0.inbox", "none", "1")
 	is("again", both)
 	is("nothing at all", `"global_unsubscribe":true`)
-	save(200, "Your choice")
+	save(200, "Your choice", "wasnone", "1")
 	is("some again", `"global_unsubscribe":false`)
 
-	page := save(422, `role="alert"`, "kind", kind, "on", "0.email", "none", "1", "quiet", "1", "from", "soon", "to", "07:00", "zone",
+	page := save(422, `role="alert"`, "kind", kind, "on", "0.email", "lit", "0.email", "lit", "0.inbox", "none", "1", "quiet", "1", "from", "soon", "to", "07:00", "zone",
 		"<script>Mars</script>")
 	if strings.Contains(page, "<script>Mars") || !strings.Contains(page, "&lt;script&gt;Mars") ||
 		!strings.Contains(page, `value="0.inbox">`) || strings.Contains(page, "Your choice has been saved") {
@@ -230,7 +232,7 @@ func TestPreferencesPage(t *testing.T) {
 		"type/shop/news"} {
 		save(422, `role="alert"`, "kind", other, "off", "0", "none", "1")
 	}
-	save(422, "does not have this channel", "kind", kind, "shown", "0.sms", "none", "1")
+	save(422, "does not have this channel", "kind", kind, "shown", "0.sms", "on", "0.sms", "none", "1")
 	save(400, "cannot be read", "kind", "news", "off", "0", "none", "1")
 	is("refused", both)
 	is("refused", `"global_unsubscribe":false`)
@@ -242,6 +244,92 @@ func TestPreferencesPage(t *testing.T) {
 	if a := w.Expect(1, admin, "GET", "/preferences/mailto:dora@example.com", "", 200,
 		""); !strings.Contains(a.Body, quiet) {
 		t.Errorf("an address: %s", a.Body)
+	}
+}
+
+var pageInput = regexp.MustCompile(`<input (?:type="(hidden|checkbox|time)" )?name="([a-z]+)" value="([^"]*)"( checked)?`)
+
+// pageFields returns what a browser sends of the form of a page that its user does not change.
+func pageFields(page string) url.Values {
+	form := url.Values{}
+	for _, m := range pageInput.FindAllStringSubmatch(page, -1) {
+		if m[1] != "checkbox" || m[4] != "" {
+			form.Add(m[2], html.UnescapeString(m[3]))
+		}
+	}
+	form.Set("choice", "save")
+	return form
+}
+
+// TestStalePage saves a page after something else was changed: what the user did not change on the page stays as it is
+// now.
+func TestStalePage(t *testing.T) {
+	t.Parallel()
+	w, shop := world(t)
+	w.Expect(1, shop, "PUT", "/kinds/news/channels", `{"channels":["email","inbox"]}`, 200, "")
+	w.Expect(1, shop, "PUT", "/notifications",
+		`{"source_name":"Shop","notifications":{"news":{"description":"News"},"offers":{"description":"Offers"}}}`, 204, "")
+	var sender, kind struct{ ID string }
+	w.Expect(2, shop, "POST", "/senders", `{"name":"Sender"}`, 201, "").Into(&sender)
+	w.Expect(2, shop, "POST", "/senders/"+sender.ID+"/campaign_types", `{"name":"t","description":"Campaign"}`, 201,
+		"").Into(&kind)
+	admin := w.Client("support", "notification_preferences.admin")
+	const quiet = `"quiet_hours":{"from":"21:00","to":"06:00","zone":"UTC","days":["mon","sat"],"channels":["email","sms"]}`
+	for i, tc := range []struct {
+		name, before, meanwhile string
+		edit                    map[string][]string // replaces fields
+		want, not               string
+	}{
+		{"a kind", `{}`, `{"clients":{"shop":{"kinds":{"offers":{"subscribed":false}}}}}`,
+			map[string][]string{"quiet": {"1"}, "from": {"22:00"}, "to": {"07:00"}, "zone": {"UTC"}},
+			`"offers":{"description":"Offers","source_description":"Shop","subscribed":false|"quiet_hours":{"from":"22:00"`, ""},
+		{"a campaign type", `{}`, `{"clients":{"shop":{"campaign_types":{"` + kind.ID + `":{"subscribed":false}}}}}`,
+			map[string][]string{"quiet": {"1"}, "zone": {"UTC"}},
+			`"description":"Campaign","source_description":"Sender","subscribed":false|"quiet_hours"`, ""},
+		{"a channel", `{}`, `{"clients":{"shop":{"kinds":{"news":{"channels":{"inbox":false}}}}}}`,
+			map[string][]string{"off": {"1"}}, // offers
+			`"channels":{"email":true,"inbox":false}|"offers":{"description":"Offers","source_description":"Shop","subscribed":false`,
+			""},
+		{"another channel of the same kind", `{}`, `{"clients":{"shop":{"kinds":{"news":{"channels":{"inbox":false}}}}}}`,
+			map[string][]string{"on": {"0.inbox", "1.email", "2.email"}}, `"channels":{"email":false,"inbox":false}`, ""},
+		{"nothing any more", `{}`, `{"global_unsubscribe":true}`, map[string][]string{"quiet": {"1"}, "zone": {"UTC"}},
+			`"global_unsubscribe":true|"quiet_hours"`, ""},
+		{"something again", `{"global_unsubscribe":true}`, `{"global_unsubscribe":false}`,
+			map[string][]string{"off": {"1"}}, `"global_unsubscribe":false|"subscribed":false`, ""},
+		{"quiet hours", `{` + quiet + `}`, `{"quiet_hours":null}`, map[string][]string{"none": {"1"}},
+			`"global_unsubscribe":true`, "quiet_hours"},
+		{"other quiet hours", `{"quiet_hours":{"from":"22:00","to":"07:00","zone":"UTC"}}`, `{` + quiet + `}`,
+			map[string][]string{"none": {"1"}}, `"global_unsubscribe":true|` + quiet, ""},
+		{"new quiet hours", `{}`, `{` + quiet + `}`, map[string][]string{"none": {"1"}}, `"global_unsubscribe":true|` + quiet,
+			""},
+		{"nothing is changed", `{` + quiet + `}`, `{"global_unsubscribe":true,"quiet_hours":null}`, nil,
+			`"global_unsubscribe":true`, "quiet_hours"},
+	} {
+		user := fmt.Sprint("u-", i)
+		w.Directory.Users[user] = user + "@example.com"
+		w.Expect(1, shop, "POST", "/users/"+user, `{"kind_id":"news","text":"t"}`, 200, "")
+		finishAll(t, w)
+		w.Expect(1, admin, "PATCH", "/preferences/"+user, tc.before, 200, "")
+		link := "/unsubscribe/" + w.Unsubscriber.Make(actions.Grant{UserID: user,
+			Kind: notify.KindRef{ClientID: "shop", KindID: "news"}})
+		form := pageFields(w.Expect(1, "", "GET", link, "", 200, "").Body)
+		w.Expect(1, admin, "PATCH", "/preferences/"+user, tc.meanwhile, 200, "")
+		for name, values := range tc.edit {
+			form[name] = values
+		}
+		a := w.Call(2, "", "POST", link, form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+		if a.Status != 200 || !strings.Contains(a.Body, "Your choice has been saved.") {
+			t.Errorf("%s: %d %s", tc.name, a.Status, a.Body)
+		}
+		now := w.Expect(1, admin, "GET", "/preferences/"+user, "", 200, "").Body
+		for want := range strings.SplitSeq(tc.want, "|") {
+			if !strings.Contains(now, want) {
+				t.Errorf("%s: %s is not in %s", tc.name, want, now)
+			}
+		}
+		if tc.not != "" && strings.Contains(now, tc.not) {
+			t.Errorf("%s: %s is in %s", tc.name, tc.not, now)
+		}
 	}
 }
 
