@@ -235,6 +235,35 @@ func TestListener(t *testing.T) {
 	}
 }
 
+// TestReturnWithPlus takes reports to a return address that has plus signs of its own.
+func TestReturnWithPlus(t *testing.T) {
+	t.Parallel()
+	for _, local := range []string{"ops+bounces", "Ops+a+b", "+ops", "ops+"} {
+		hear := &told{}
+		l := listen(t, hear, func(o *Options) { o.Return = local + "@in.ingot.example" })
+		for to, want := range map[string]string{
+			local: "plain", local + "+" + tag: "tagged", strings.ToUpper(local + "+" + tag): "tagged",
+			strings.ToLower(local): "plain", local + "+": "550", local + "+x+" + tag: "550", "ops": "550", "ops+" + tag: "550",
+			local + tag: "550", "x" + local + "+" + tag: "550",
+		} {
+			if local == "ops+" && to == "ops+"+tag {
+				continue // it is local+tag too
+			}
+			err := smtp.SendMail(l.Addr(), nil, "mailer-daemon@mx.example", []string{to + "@in.ingot.example"},
+				[]byte(report()))
+			got := hear.take()
+			switch {
+			case want == "550":
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s, to %s: %v, want %s", local, to, err, want)
+				}
+			case err != nil || (len(got) == 1) != (want == "tagged"):
+				t.Errorf("%s, to %s: %v, %+v, want %s", local, to, err, got, want)
+			}
+		}
+	}
+}
+
 // More connections than slots wait; they are served when others leave.
 func TestConnectionLimit(t *testing.T) {
 	t.Parallel()

@@ -201,14 +201,15 @@ func (l *Listener) idOf(to string) (string, bool) {
 	if at <= 0 || address.Domain(to) != l.domain {
 		return "", false
 	}
-	local, tag, tagged := strings.Cut(to[:at], "+")
-	if !strings.EqualFold(local, l.local) {
-		return "", false
-	}
-	if !tagged {
+	// The address may itself have a plus sign, and is what the tag was appended to.
+	name, n := to[:at], len(l.local)
+	switch {
+	case strings.EqualFold(name, l.local):
 		return "", true
+	case len(name) > n && name[n] == '+' && strings.EqualFold(name[:n], l.local):
+		return l.options.Open(name[n+1:])
 	}
-	return l.options.Open(tag)
+	return "", false
 }
 
 // about returns the id of the message that a complaint is about, empty if nothing in it proves that its sender has
