@@ -141,6 +141,40 @@ func (t *Tags) Tag(id string) string {
 	return strings.ToLower(tagText.EncodeToString(raw) + tagText.EncodeToString(t.proof(raw)))
 }
 
+// WithoutTag hides a tag in what a server said. Servers may change its case, and a text that was shortened may end with
+// a part of it.
+func WithoutTag(text, tag string) string {
+	if tag == "" {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		if i+len(tag) <= len(text) && strings.EqualFold(text[i:i+len(tag)], tag) {
+			b.WriteString(hidden)
+			i += len(tag)
+			continue
+		}
+		b.WriteByte(text[i])
+		i++
+	}
+	out := b.String()
+	kept := strings.TrimRight(strings.TrimSuffix(out, hidden), ".>\"' ")
+	for n := min(len(tag), len(kept)); n > 0; n-- {
+		rest := kept[:len(kept)-n]
+		if strings.EqualFold(kept[len(kept)-n:], tag[:n]) && (n >= minPart || strings.HasSuffix(rest, "+")) {
+			return rest + hidden
+		}
+	}
+	return out
+}
+
+const (
+	// hidden replaces a tag; a shortened text ends with it too.
+	hidden = "…"
+	// minPart is how much of the beginning of a tag does not occur by chance at the end of a text.
+	minPart = 8
+)
+
 // ID is the inverse of Tag; false means that the tag is not valid.
 func (t *Tags) ID(tag string) (string, bool) {
 	if len(tag) != TagLength {

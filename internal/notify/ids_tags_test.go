@@ -58,6 +58,31 @@ func TestTags(t *testing.T) {
 	}
 }
 
+func TestWithoutTag(t *testing.T) {
+	t.Parallel()
+	const tag = "abcdefghijklmnopqrstuvwxyz234567abcdefghij"
+	for text, want := range map[string]string{
+		"250 ok": "250 ok", "": "",
+		"550 <b+" + tag + "@x.example> refused, b+" + tag:             "550 <b+…@x.example> refused, b+…",
+		"550 <B+" + strings.ToUpper(tag) + "@X.EXAMPLE>":              "550 <B+…@X.EXAMPLE>",
+		"550 Öß b=2B" + strings.ToUpper(tag[:20]) + tag[20:] + "=40x": "550 Öß b=2B…=40x",
+		"550 from b+" + tag[:41] + "…":                                "550 from b+…",
+		"550 from b+" + strings.ToUpper(tag[:30]) + "…":               "550 from b+…",
+		"550 from b+" + tag[:3] + "…":                                 "550 from b+…",
+		"550 from <b+" + tag[:20] + ">":                               "550 from <b+…",
+		"550 from b%2B" + tag[:12]:                                    "550 from b%2B…",
+		"550 a":                                                       "550 a",
+		"550 see help@abc…":                                           "550 see help@abc…",
+	} {
+		if got := notify.WithoutTag(text, tag); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+		if got := notify.WithoutTag(text, ""); got != text {
+			t.Errorf("%q without a tag: got %q", text, got)
+		}
+	}
+}
+
 // TestThread: a conversation depends on each of the client, the key and the recipient, and on nothing else.
 func TestThread(t *testing.T) {
 	t.Parallel()

@@ -285,6 +285,7 @@ func (n *notifications) openBounces(o notificationsOptions) error {
 	listener, err := dsn.New(dsn.Options{
 		Addr: o.BounceListen, Return: cmp.Or(o.BounceAddress, o.MailFrom), Open: n.tags.ID, Log: o.Log, Registry: o.Registry,
 		Bounce: func(ctx context.Context, b dsn.Bounce) (bool, error) {
+			b.Diagnostic = notify.WithoutTag(b.Diagnostic, n.tags.Tag(b.MessageID))
 			return n.service.Bounced(ctx, actions.Bounce(b))
 		},
 		Complaint: func(ctx context.Context, c dsn.Complaint) (bool, error) {

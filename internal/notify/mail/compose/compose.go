@@ -249,13 +249,10 @@ func listLabel(id string) string {
 
 // WithoutTag hides the tag of a message in what a server said about it: senders read that, and must not know the tag.
 func (c *Composer) WithoutTag(id, text string) string {
-	if c.tag == nil || !strings.Contains(text, "+") {
+	if c.tag == nil || !strings.Contains(text, "+") && len(text) < notify.TagLength {
 		return text
 	}
-	if tag := c.tag(id); tag != "" {
-		return strings.ReplaceAll(text, tag, "…")
-	}
-	return text
+	return notify.WithoutTag(text, c.tag(id))
 }
 
 func recipient(to string) (string, bool, error) {
