@@ -233,20 +233,21 @@ func TestBrowser(t *testing.T) {
 		}
 	}))
 	t.Cleanup(spy.Close)
-	send := func(kind, subject string) {
+	send := func(kind, subject, html string) {
 		t.Helper()
 		p.ask(t, http.MethodPost, "/users/"+ann, object{"kind_id": kind, "subject": subject, "text": "the plain words",
-			"html": hostile(spy.URL)}).want(t, http.StatusOK)
+			"html": html}).want(t, http.StatusOK)
 		testkit.Eventually(t, subject+" is caught", func() bool {
 			return strings.Contains(p.call(t, http.MethodGet, p.Admin+"/mailbox/messages?to=ann@example.org", "", nil).
 				want(t, http.StatusOK).String(), subject)
 		})
 	}
-	send("news", "What is new")
-	send("fire-alarm", "It burns")
+	send("news", "What is new", hostile(spy.URL))
+	send("fire-alarm", "It burns", hostile(spy.URL))
 
 	// One after another: there is one tab.
 	b.mailbox(t, p, spy.URL, &called)
+	send("news", "Without HTML", "") // the link of one with HTML is for its kind only
 	b.preferences(t, p)
 	b.login(t, p)
 }
@@ -333,7 +334,7 @@ func (b *browser) mailbox(t *testing.T, p *mailFixture, spy string, called *atom
 func (b *browser) preferences(t *testing.T, p *mailFixture) {
 	// The link of the mail, from the page.
 	b.do(t, chromedp.Navigate(p.Admin+"/mailbox"))
-	b.click(t, "ol li:last-child a", "iframe")
+	b.click(t, "ol li:first-child a", "iframe")
 	link, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](
 		`[...document.querySelectorAll("tr")].find(r => r.cells[0].textContent == "List-Unsubscribe").cells[1].textContent.trim().replace(/[<>]/g, "")`))
 	if err != nil || !strings.HasPrefix(link, p.Notifications+"/unsubscribe/") {

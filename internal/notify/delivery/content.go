@@ -239,11 +239,15 @@ func (c *contents) token(l *message) string {
 	return *l.token
 }
 
-// private reports whether only the recipient learns the link: in mail with a template of the operator. Calls of other
-// channels go to services that the client chose, the client reads what is in inboxes, and its templates can put the
-// link into the address of a picture. With such a link it must not get at what others send.
+// private reports whether only the recipient learns the link: in mail that the operator's template makes of plain text,
+// and that is answered to the operator. Calls of other channels go to services that the client chose, the client reads
+// what is in inboxes, its templates can put the link into the address of a picture, its HTML can have a style sheet
+// that loads a picture for each character of the link, and who answers it quotes the mail. With such a link it must not
+// get at what others send. The header has the same link as the body, because automatic replies quote headers too.
 func (l *message) private() bool {
-	return l.Channel == notify.Email && (l.template == notify.DefaultTemplate || l.template == notify.DefaultTemplateV2)
+	c := &l.Send.Content
+	return l.Channel == notify.Email && c.HTML == "" && c.ReplyTo == "" && c.Event == nil &&
+		(l.template == notify.DefaultTemplate || l.template == notify.DefaultTemplateV2)
 }
 
 // link is the address that a mail's List-Unsubscribe names.
