@@ -84,8 +84,9 @@ func (s *Store) DeleteList(ctx context.Context, id string) error {
 }
 
 func deleteList(tx *db.Tx, id string) ([]usage.Freed, error) {
-	free, err := db.All(tx, usage.ScanFreed,
-		"SELECT client_id, ("+usage.ListBytes+") FROM notify_lists AS l WHERE id = ? AND send = 0", id)
+	// It is locked, because a send that is accepted now may take it.
+	free, err := db.All(tx, usage.ScanFreed, "SELECT client_id, ("+usage.ListBytes+
+		") FROM notify_lists AS l WHERE id = ? AND send = 0"+forUpdateOf(tx.Dialect(), "l"), id)
 	if err != nil || len(free) == 0 {
 		return nil, err
 	}

@@ -227,7 +227,7 @@ func (s *Store) purgeEmpty(ctx context.Context, sends []oldSend) error {
 			empty, err := db.All(tx, query.ScanNumber, "SELECT number FROM notify_sends AS s WHERE "+
 				query.NumbersIn(tx.Dialect(), "number")+
 				" AND NOT EXISTS (SELECT 1 FROM notify_messages AS m WHERE m.number >= s.number * ? AND m.number < (s.number + "+
-				"1) * ?)",
+				"1) * ?) ORDER BY number"+forUpdateOf(tx.Dialect(), "s"), // another server frees what they take only once
 				list, notify.MaxRecipients+1, notify.MaxRecipients+1)
 			if err != nil || len(empty) == 0 {
 				return nil, err

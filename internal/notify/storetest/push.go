@@ -45,6 +45,19 @@ func testPush(k *kit) {
 	k.equal("has", []any{got[0].Has, len(got[1].Has), got[1].Accepted(7), got[1].Accepted(100)},
 		[]any{[]int64{7}, notify.MaxPushHas, false, true})
 
+	done := make(chan error)
+	for i := range notify.MaxPushHas {
+		go func() { done <- s.PushAccepted(k.ctx, int64(200+i), []string{phone.ID, laptop.ID}) }()
+	}
+	for range notify.MaxPushHas {
+		k.must(<-done)
+	}
+	got = of("shop", "ann")["ann"]
+	for i := range notify.MaxPushHas {
+		k.equal(fmt.Sprintf("has %d of messages at the same time", i), []any{got[0].Accepted(int64(200 + i)),
+			got[1].Accepted(int64(200 + i))}, []any{true, true})
+	}
+
 	k.clock.Advance(time.Minute)
 	again := phone
 	again.Auth, again.Label = bytes.Repeat([]byte{1}, 16), "new"
@@ -52,11 +65,11 @@ func testPush(k *kit) {
 	k.must(s.AddPushSubscription(k.ctx, again))
 	got = of("shop", "ann")["ann"]
 	again.Created, again.Has = phone.Created, got[0].Has
-	k.equal("registered again", []any{got[0], got[0].Accepted(100)}, []any{again, true})
+	k.equal("registered again", []any{got[0], got[0].Accepted(200)}, []any{again, true})
 	again.UserID, again.Has = "bob", nil
 	k.must(s.AddPushSubscription(k.ctx, again))
 	k.equal("another user of the browser", of("shop", "ann", "bob"),
-		map[string][]notify.PushSubscription{"ann": {withHas(laptop, 7)}, "bob": {again, bob}})
+		map[string][]notify.PushSubscription{"ann": {withHas(laptop, got[1].Has...)}, "bob": {again, bob}})
 
 	k.wantErr(s.DeletePushSubscription(k.ctx, phone.Owner, phone.ID), notify.ErrNotFound)
 	k.wantErr(s.DeletePushSubscription(k.ctx, laptop.Owner, other.ID), notify.ErrNotFound)

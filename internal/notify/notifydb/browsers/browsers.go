@@ -163,17 +163,9 @@ func (s *Browsers) prune(ctx context.Context, of notify.Owner) error {
 		return err
 	}
 	return s.usage.Freeing(ctx, func(tx *db.Tx) ([]usage.Freed, error) {
-		keep, err := db.All(tx, query.ScanText, "SELECT id FROM notify_push WHERE user_id = ? AND client_id = ? "+
-			"ORDER BY updated DESC, id LIMIT ?", of.UserID, of.ClientID, notify.MaxPushSubscriptions)
-		if err != nil {
-			return nil, err
-		}
-		list, err := query.TextList(keep)
-		if err != nil {
-			return nil, err
-		}
-		return freed(tx, "user_id = ? AND client_id = ? AND NOT ("+query.TextsIn(tx.Dialect(), "id")+")", of.UserID,
-			of.ClientID, list)
+		// In one statement: one that is added meanwhile is not among those that are too many.
+		return freed(tx, "id IN (SELECT id FROM notify_push WHERE user_id = ? AND client_id = ? "+
+			"ORDER BY updated DESC, id LIMIT ? OFFSET ?)", of.UserID, of.ClientID, n, notify.MaxPushSubscriptions)
 	})
 }
 
@@ -195,7 +187,8 @@ func (s *Browsers) DeletePushSubscription(ctx context.Context, of notify.Owner, 
 func (s *Browsers) PushAccepted(ctx context.Context, message int64, ids []string) error {
 	return query.Lock(ctx, s.db, func(tx *db.Tx) error {
 		for _, id := range slices.Sorted(slices.Values(ids)) { // the same order everywhere, to avoid deadlocks
-			text, err := query.One(tx, query.ScanText, "SELECT has FROM notify_push WHERE id = ?", id)
+			text, err := query.One(tx, query.ScanText, "SELECT has FROM notify_push WHERE id = ?"+
+				query.ForUpdate(tx.Dialect()), id)
 			if query.IsNotFound(err) {
 				continue
 			}
