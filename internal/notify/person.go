@@ -83,8 +83,17 @@ func (p Person) RecipientsIn(m RecurringMessage) (all []Member) {
 	return append(all, Member{Email: m.Audience.ID})
 }
 
-// WithoutRecipient returns a recurring send's message to the others, and reports whether there are any.
+// Holds reports whether a recurring send has the person's rights.
+func (p Person) Holds(m RecurringMessage) bool {
+	return m.Holder != nil && p.UserID != "" && m.Holder.UserID == p.UserID
+}
+
+// WithoutRecipient returns a recurring send's message to the others, and reports whether there are any. It does not
+// name the person as its holder.
 func (p Person) WithoutRecipient(m RecurringMessage) (RecurringMessage, bool) {
+	if p.Holds(m) {
+		m.Holder = &Holder{Erased: true}
+	}
 	if m.Audience != nil {
 		return m, !p.Named(*m.Audience)
 	}

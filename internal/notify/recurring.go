@@ -130,6 +130,8 @@ type Recurrings interface {
 // Holder is who had the rights to what is done later: a client, or a user who used the client.
 type Holder struct {
 	UserID string `json:"user_id,omitempty"`
+	// Erased reports that it was a user whose data was erased. It has no rights.
+	Erased bool `json:"erased,omitempty"`
 }
 
 // Rights tells what clients may do now.

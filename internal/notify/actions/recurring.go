@@ -45,6 +45,10 @@ const (
 
 // stillMay decides what an occurrence may do now: there is no token that would say it.
 func (s *Service) stillMay(ctx context.Context, r *Request) error {
+	if r.Holder != nil && r.Holder.Erased {
+		return fault.New(fault.Forbidden, "The data of the user who set it was erased on request, so nothing was sent: set "+
+			"it again, or delete this recurring send")
+	}
 	if s.o.Rights != nil {
 		held, err := s.o.Rights.Held(ctx, r.Client, r.Holder, []string{scopeWrite, scopeCritical})
 		if err != nil {

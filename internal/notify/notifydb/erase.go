@@ -76,7 +76,8 @@ func (s *Store) Erase(ctx context.Context, e notify.Erasure) (notify.Erasure, er
 	if err := query.AllStorable(e.ID, client, e.UserID, e.Email); err != nil {
 		return notify.Erasure{}, err
 	}
-	err := s.lock(ctx, func(tx *db.Tx) error {
+	// Counting and inserting have to be serializable, or concurrent requests would pass the limit.
+	err := query.Write(ctx, s.db, func(tx *db.Tx) error {
 		open, err := query.One(tx, query.ScanNumber,
 			"SELECT COUNT(*) FROM notify_erasures WHERE client_id = ? AND finished = 0", client)
 		if err != nil {
@@ -203,7 +204,7 @@ func (s *Store) carryOut(ctx, patience context.Context, id string) (emptied []no
 	if e.waiting {
 		return e.Inboxes, nil
 	}
-	return e.Inboxes, s.lock(ctx, func(tx *db.Tx) error {
+	err = s.lock(ctx, func(tx *db.Tx) error {
 		// What clients sent the user is known by the receipts, so they are deleted last.
 		query, args := "DELETE FROM notify_receipts WHERE user_id = ?", []any{e.UserID}
 		if !e.All {
@@ -216,6 +217,8 @@ func (s *Store) carryOut(ctx, patience context.Context, id string) (emptied []no
 			db.Nanos(s.now()), e.ID)
 		return err
 	})
+	s.seen.forget(s.steady())
+	return e.Inboxes, err
 }
 
 // collectAddresses stores the addresses that may be suppressed because of the person's messages, before those lose
@@ -330,7 +333,8 @@ func (s *Store) eraseLists(ctx context.Context, e *erasure) error {
 	})
 }
 
-// eraseRecurring removes the person from recurring sends, and deletes those to nobody else.
+// eraseRecurring removes the person from recurring sends, and deletes those to nobody else. Those that the person set
+// stay, because they are the client's, but stop with their next occurrence: nobody is left whose rights they had.
 func (s *Store) eraseRecurring(ctx context.Context, e *erasure) error {
 	return s.eachRecurring(ctx, e.Person, func(r notify.Recurring) error {
 		return s.lock(ctx, func(tx *db.Tx) error {
@@ -346,7 +350,8 @@ func (s *Store) eraseRecurring(ctx context.Context, e *erasure) error {
 			n := len(e.RecipientsIn(now.Message))
 			if left, others := e.WithoutRecipient(now.Message); others {
 				// A server that has read it to send it reads it again.
-				_, err = tx.Exec("UPDATE notify_recurring SET message = ?, updated = updated + 1 WHERE client_id = ? AND name = ?",
+				_, err = tx.Exec("UPDATE notify_recurring SET message = ?, problem = '', updated = updated + 1 WHERE "+
+					"client_id = ? AND name = ?",
 					db.JSON[notify.RecurringMessage]{V: left}, r.ClientID, r.Name)
 			} else {
 				_, err = tx.Exec("DELETE FROM notify_recurring WHERE client_id = ? AND name = ?", r.ClientID, r.Name)

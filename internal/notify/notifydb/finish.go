@@ -34,7 +34,7 @@ func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome,
 	}
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)
-	shard := s.shard()
+	shard, began := s.shard(), s.steady()
 	var f finish
 	err := s.lock(ctx, func(tx *db.Tx) error {
 		f = finish{counts: map[int64]*tallied{}, delays: delayed{}}
@@ -47,7 +47,7 @@ func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome,
 		return nil, err
 	}
 	s.figures.Committed(&f.figures)
-	s.seen.add(f.receipts)
+	s.seen.add(f.receipts, began)
 	ended := s.held.finished(outcomes)
 	if s.Shared() && len(ended) > len(f.ended) {
 		// Two calls finished the rest of a lease concurrently, and neither
@@ -162,7 +162,7 @@ func (s *Store) storeFinish(tx *db.Tx, f *finish, outcomes []notify.Outcome, cha
 	if err := throttles.TakeBack(tx, unusedPermits(outcomes)); err != nil {
 		return err
 	}
-	f.receipts = s.seen.missing(f.receipts)
+	f.receipts = s.seen.missing(f.receipts, s.steady())
 	if err := storeReceipts(tx, f.receipts); err != nil {
 		return err
 	}

@@ -8,12 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/seal"
+	"ingot/internal/base/testkit"
 	"ingot/internal/notify"
 	"ingot/internal/notify/notifydb"
 	"ingot/internal/notify/storetest"
@@ -224,6 +227,48 @@ func TestClockSetBack(t *testing.T) {
 	if claimed, err := after.Claim(t.Context(), "me", 10, time.Minute); err != nil || len(claimed) != 1 {
 		t.Errorf("claimed %v, %v, want the message", claimed, err)
 	}
+}
+
+// TestErasuresTogether passes the limit of erasures by no concurrent request.
+func TestErasuresTogether(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := opener(t, d)(storetest.Options{})
+		n := notify.NewSend{Send: notify.Send{ClientID: "c", KindID: "k", Received: time.Now(), Expanded: true,
+			Audiences: []notify.Audience{{Type: notify.ToUser, ID: "dora"}}}, Recipients: []notify.Recipient{{UserID: "dora"}}}
+		_, _, err := s.Accept(t.Context(), n)
+		testkit.Must(t, err)
+		claimed, err := s.Claim(t.Context(), "w", 1, time.Hour) // erasures of the recipient wait for the delivery
+		if err != nil || len(claimed) != 1 {
+			t.Fatalf("%d claimed, %v", len(claimed), err)
+		}
+		testkit.Must(t, d.Update(t.Context(), func(tx *db.Tx) error {
+			_, err := tx.Exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+				INSERT INTO notify_erasures (id, client_id, user_id, email, addresses, created, finished)
+				SELECT 'e' || n.i, 'c', 'x', '', '', 0, 0 FROM n`, notify.MaxErasures-2)
+			return err
+		}))
+		var all sync.WaitGroup
+		var taken, refused atomic.Int64
+		for i := range 12 {
+			all.Go(func() {
+				_, err := s.Erase(t.Context(), notify.Erasure{ID: fmt.Sprint("more-", i),
+					Person: notify.Person{ClientID: "c", UserID: "dora"}})
+				switch {
+				case err == nil:
+					taken.Add(1)
+				case errors.Is(err, notify.ErrTooMany):
+					refused.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if taken.Load() != 2 || refused.Load() != 10 {
+			t.Errorf("%d were taken and %d refused, want 2 and 10", taken.Load(), refused.Load())
+		}
+	})
 }
 
 // TestTopicsFull lets nobody subscribe when a client has as many subscribers as it may.

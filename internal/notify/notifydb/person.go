@@ -227,7 +227,7 @@ func (s *Store) showListed(ctx context.Context, p notify.Person, add func(any) e
 	})
 }
 
-// eachRecurring visits the recurring sends that name the person.
+// eachRecurring visits the recurring sends that name the person or have their rights.
 func (s *Store) eachRecurring(ctx context.Context, p notify.Person, visit func(notify.Recurring) error) error {
 	var after notify.RecurringRef
 	for {
@@ -246,7 +246,7 @@ func (s *Store) eachRecurring(ctx context.Context, p notify.Person, visit func(n
 		}
 		for _, r := range rows {
 			after = r.RecurringRef
-			if len(p.RecipientsIn(r.Message)) == 0 {
+			if len(p.RecipientsIn(r.Message)) == 0 && !p.Holds(r.Message) {
 				continue
 			}
 			if err := visit(r); err != nil {

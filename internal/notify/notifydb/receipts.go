@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
+	"time"
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify/notifydb/query"
@@ -33,11 +34,17 @@ func storeReceipts(tx *db.Tx, all []receipt) error {
 // seen is a cache of stored receipts, by two hashes of each: 16 bytes,
 // practically without collisions. It is a table with one slot per hash, which
 // holds the latest receipt: so it takes a megabyte, and recurring recipients
-// are found there.
+// are found there. Another server may erase what it holds, so it is emptied after a short time.
 type seen struct {
 	mu    sync.Mutex
 	slots []seenKey
+	until time.Time // by Store.steady, as the others
+	// forgot is when the table was emptied because receipts were deleted.
+	forgot time.Time
 }
+
+// seenFor is how long a server trusts that a receipt is stored.
+const seenFor = time.Minute
 
 type seenKey struct{ a, b uint64 }
 
@@ -52,11 +59,11 @@ func (r receipt) key() seenKey {
 // slot returns the slot of a receipt.
 func (s *seen) slot(k seenKey) *seenKey { return &s.slots[k.a%seenReceipts] }
 
-// missing returns the receipts that may not be stored yet.
-func (s *seen) missing(all []receipt) []receipt {
+// missing returns the receipts that may not be stored now.
+func (s *seen) missing(all []receipt, now time.Time) []receipt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.slots == nil {
+	if s.slots == nil || !now.Before(s.until) {
 		return all
 	}
 	return slices.DeleteFunc(all, func(r receipt) bool {
@@ -65,14 +72,29 @@ func (s *seen) missing(all []receipt) []receipt {
 	})
 }
 
-func (s *seen) add(all []receipt) {
+// add adds receipts that were stored after a time.
+func (s *seen) add(all []receipt, since time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.slots == nil && len(all) > 0 {
+	if len(all) == 0 || since.Before(s.forgot) {
+		return // they may have been erased since
+	}
+	if s.slots == nil {
 		s.slots = make([]seenKey, seenReceipts)
+	}
+	if !since.Before(s.until) {
+		clear(s.slots)
+		s.until = since.Add(seenFor)
 	}
 	for _, r := range all {
 		k := r.key()
 		*s.slot(k) = k
 	}
+}
+
+// forget empties the table after receipts were deleted.
+func (s *seen) forget(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slots, s.forgot = nil, now
 }

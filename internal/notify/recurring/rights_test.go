@@ -49,6 +49,10 @@ func TestRights(t *testing.T) {
 		{"right of a user lost", notify.RecurringMessage{KindID: "news", Holder: &notify.Holder{UserID: "u-1"}},
 			func(_ *world, r *rights) { r.held = []string{critical} }, func(_ *world, r *rights) { r.held = []string{write} },
 			`The user "u-1", who set it with the client "shop", no longer has`},
+		{"user erased", notify.RecurringMessage{KindID: "news", Holder: &notify.Holder{UserID: "u-1"}},
+			func(w *world, _ *rights) { w.holder("n", notify.Holder{Erased: true}) },
+			func(w *world, _ *rights) { w.holder("n", notify.Holder{UserID: "u-1"}) },
+			"The data of the user who set it was erased on request"},
 		{"right to critical mail lost", notify.RecurringMessage{KindID: "alarm", MayCritical: true},
 			func(_ *world, r *rights) { r.held = []string{write} },
 			func(_ *world, r *rights) { r.held = []string{write, critical} }, "critical_notifications.write"},
@@ -143,4 +147,11 @@ func (w *world) template(id string) {
 	w.t.Helper()
 	testkit.Must(w.t, w.store.CreateTemplate(w.t.Context(), notify.Template{ID: id, Name: id, Subject: "{{.Subject}}",
 		Text: "{{.Text}}", HTML: "{{.HTML}}", Created: w.clock.Now(), Updated: w.clock.Now()}))
+}
+
+func (w *world) holder(name string, h notify.Holder) {
+	w.t.Helper()
+	r := w.get(name)
+	r.Message.Holder, r.Updated = &h, w.clock.Now()
+	testkit.Must(w.t, w.store.SetRecurring(w.t.Context(), r))
 }

@@ -207,6 +207,67 @@ func (k *kit) objections(s notify.Store) {
 	k.equal("cleared", there, map[string]bool{})
 }
 
+// testEraseThenSend erases a person who gets something again: it is theirs to see and to turn off, like the first time.
+func testEraseThenSend(k *kit) {
+	s := k.store()
+	k.must(s.Register(k.ctx, notify.Client{ID: "c"}, []notify.Kind{{ID: "kind"}}, true))
+	_, err := s.SetTopic(k.ctx, notify.Topic{TopicRef: notify.TopicRef{ClientID: "c", Name: "news"}})
+	k.must(err)
+	shown := func(s notify.Store) []int {
+		k.Helper()
+		_, kinds, err := s.Preferences(k.ctx, "dora")
+		k.must(err)
+		return []int{len(kinds), len(value[[]notify.TopicChoice](k)(s.TopicsOf(k.ctx, "dora")))}
+	}
+	send := func(s notify.Store) {
+		k.Helper()
+		k.accept(s, k.sending("c", "dora"))
+		k.finish(s, notify.Delivered, numbersOf(k.claim(s, "w", 10))...)
+	}
+	for i, p := range []notify.Person{{ClientID: "c", UserID: "dora"}, {All: true, UserID: "dora"}} {
+		send(s)
+		k.equal("after a notification", shown(s), []int{1, 1})
+		k.erase(s, fmt.Sprint("e", i), p)
+		k.equal("erased", shown(s), []int{0, 0})
+		send(s)
+		k.equal("after another", shown(s), []int{1, 1})
+	}
+	if !s.Shared() {
+		return
+	}
+	other := k.store()
+	send(other)
+	k.erase(s, "e2", notify.Person{ClientID: "c", UserID: "dora"})
+	k.clock.Advance(time.Minute)
+	send(other)
+	k.equal("by another server", shown(other), []int{1, 1})
+}
+
+// testEraseHolder erases a user who set recurring sends to others: they no longer name the user, and have no rights.
+func testEraseHolder(k *kit) {
+	s := k.store()
+	of := func(client string) notify.Recurring {
+		k.Helper()
+		return value[notify.Recurring](k)(s.Recurring(k.ctx, notify.RecurringRef{ClientID: client, Name: "r"}))
+	}
+	for _, client := range []string{"c", "other"} {
+		ref := notify.RecurringRef{ClientID: client, Name: "r"}
+		at := k.clock.Now().Add(time.Hour)
+		k.must(s.SetRecurring(k.ctx, notify.Recurring{RecurringRef: ref, Timetable: notify.Timetable{Cron: "@daily",
+			Zone: "UTC"}, State: notify.RecurringActive, Next: at, Message: notify.RecurringMessage{KindID: "kind",
+			Holder: &notify.Holder{UserID: "dora"}, Members: []notify.Member{{UserID: "ann"}}}}))
+		k.must(s.PostponeOccurrence(k.ctx, notify.Occurrence{RecurringRef: ref, At: at, Updated: of(client).Updated},
+			at.Add(time.Minute), `The user "dora" is not active`))
+		k.equal("the problem", of(client).Problem, `The user "dora" is not active`)
+	}
+	k.erase(s, "e1", notify.Person{ClientID: "c", UserID: "dora", Email: "dora@example.com"})
+	r := of("c")
+	k.equal("erased", []any{r.Message.Holder, r.Problem, len(r.Message.Members)},
+		[]any{&notify.Holder{Erased: true}, "", 1})
+	r = of("other")
+	k.equal("of another client", []any{r.Message.Holder, r.Problem == ""}, []any{&notify.Holder{UserID: "dora"}, false})
+}
+
 // testEraseWaiting erases a person whose messages are queued, and being delivered.
 func testEraseWaiting(k *kit) {
 	s := k.store()

@@ -157,6 +157,8 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"Timeline", testTimeline},
 		{"Erase", testErase},
 		{"EraseWaiting", testEraseWaiting},
+		{"EraseThenSend", testEraseThenSend},
+		{"EraseHolder", testEraseHolder},
 		{"EraseTogether", testEraseTogether},
 
 		{"Figures", testFigures},
