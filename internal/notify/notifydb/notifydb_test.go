@@ -4,7 +4,9 @@ package notifydb_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,6 +21,7 @@ import (
 	"ingot/internal/base/testkit"
 	"ingot/internal/notify"
 	"ingot/internal/notify/notifydb"
+	"ingot/internal/notify/notifydb/query"
 	"ingot/internal/notify/storetest"
 )
 
@@ -227,6 +230,25 @@ func TestClockSetBack(t *testing.T) {
 	if claimed, err := after.Claim(t.Context(), "me", 10, time.Minute); err != nil || len(claimed) != 1 {
 		t.Errorf("claimed %v, %v, want the message", claimed, err)
 	}
+}
+
+// TestMailDomainsAreKeyed: a table of hashes does not tell which receiving domains there are without the key.
+func TestMailDomainsAreKeyed(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := opener(t, d)(storetest.Options{})
+		_, err := s.TakeMail(t.Context(), 1, map[string]int{"dora.example": 1}, func(int) int { return 5 })
+		testkit.Must(t, err)
+		names, err := query.Read(t.Context(), d, func(tx *db.Tx) ([]string, error) {
+			return db.All(tx, query.ScanText, "SELECT domain FROM notify_mail_days")
+		})
+		testkit.Must(t, err)
+		sum := sha256.Sum256([]byte("dora.example"))
+		plain := hex.EncodeToString(sum[:])
+		if len(names) != 1 || len(names[0]) != query.ShortHash || strings.HasPrefix(plain, names[0]) {
+			t.Errorf("the domain is stored as %q", names)
+		}
+	})
 }
 
 // TestErasuresTogether passes the limit of erasures by no concurrent request.

@@ -2,8 +2,6 @@ package throttles
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"maps"
 	"slices"
 	"time"
@@ -16,21 +14,24 @@ import (
 // mailDay is a row of notify_mail_days.
 type mailDay struct{ began, day, taken int }
 
-// mailDomain returns how a receiving domain is stored.
-func mailDomain(name string) string {
-	sum := sha256.Sum256([]byte(name))
-	return hex.EncodeToString(sum[:16])
+// mailDomain returns how a receiving domain is stored: it may belong to a person.
+func mailDomain(hash func(text string) string, name string) string {
+	return hash("notify mail domain: " + name)[:query.ShortHash]
 }
 
 // TakeMail implements notify.Store.
 func (s *Throttles) TakeMail(ctx context.Context, day int, wanted map[string]int,
 	quota func(n int) int) (map[string]int, error) {
+	hash, err := s.hasher.Hash(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var got map[string]int
-	err := query.Lock(ctx, s.db, func(tx *db.Tx) error {
+	err = query.Lock(ctx, s.db, func(tx *db.Tx) error {
 		got = make(map[string]int, len(wanted))
 		// All processes change the rows in the same order, to avoid deadlocks.
 		for _, name := range slices.Sorted(maps.Keys(wanted)) {
-			n, err := takeMail(tx, mailDomain(name), day, wanted[name], quota)
+			n, err := takeMail(tx, mailDomain(hash, name), day, wanted[name], quota)
 			if err != nil {
 				return err
 			}
@@ -70,9 +71,13 @@ func takeMail(tx *db.Tx, domain string, day, wanted int, quota func(n int) int) 
 
 // ReturnMail implements notify.Store.
 func (s *Throttles) ReturnMail(ctx context.Context, day int, unused map[string]int) error {
+	hash, err := s.hasher.Hash(ctx)
+	if err != nil {
+		return err
+	}
 	return query.Lock(ctx, s.db, func(tx *db.Tx) error {
 		for _, name := range slices.Sorted(maps.Keys(unused)) {
-			domain := mailDomain(name)
+			domain := mailDomain(hash, name)
 			_, err := tx.Exec("UPDATE notify_mail_days SET taken = CASE WHEN taken > ? THEN taken - ? ELSE 0 END "+
 				"WHERE domain = ? AND day = ?", unused[name], unused[name], domain, day)
 			if err != nil {
