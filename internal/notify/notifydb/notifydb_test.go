@@ -232,6 +232,46 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
+// TestDeletedTopicsCount: what is left of a deleted topic counts in its client's limit until it is purged.
+func TestDeletedTopicsCount(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := opener(t, d)(storetest.Options{})
+		set := func(client, name string) notify.TopicRef {
+			t.Helper()
+			ref := notify.TopicRef{ClientID: client, Name: name}
+			_, err := s.SetTopic(t.Context(), notify.Topic{TopicRef: ref, Description: "other"})
+			testkit.Must(t, err)
+			return ref
+		}
+		news, open := set("c", "news"), set("c", "open")
+		const members = 20_500
+		testkit.Must(t, d.Update(t.Context(), func(tx *db.Tx) error {
+			_, err := tx.Exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+				INSERT INTO notify_topic_members (topic, id, subscriber, active, since)
+				SELECT t.id, 'm' || n.i, 'u' || n.i, TRUE, 0 FROM n, notify_topics t WHERE t.name = 'news'`, members)
+			if err != nil {
+				return err
+			}
+			_, err = tx.Exec("UPDATE notify_topics SET held = ? WHERE name = 'news'", notify.MaxSubscribers+members-500)
+			return err
+		}))
+		testkit.Must(t, s.DeleteTopic(t.Context(), news))
+		set("c", "news")
+		if _, err := s.Subscribe(t.Context(), open, []string{"ann"}); !errors.Is(err, notify.ErrTooMany) {
+			t.Errorf("after the deletion: %v", err)
+		}
+		if _, err := s.Subscribe(t.Context(), set("other", "news"), []string{"ann"}); err != nil {
+			t.Errorf("another client: %v", err)
+		}
+		_, err := s.Purge(t.Context(), time.Now())
+		testkit.Must(t, err)
+		if _, err := s.Subscribe(t.Context(), open, []string{"ann"}); err != nil {
+			t.Errorf("after the purge: %v", err)
+		}
+	})
+}
+
 // TestMailDomainsAreKeyed: a table of hashes does not tell which receiving domains there are without the key.
 func TestMailDomainsAreKeyed(t *testing.T) {
 	t.Parallel()

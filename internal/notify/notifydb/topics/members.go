@@ -127,10 +127,11 @@ func count(tx *db.Tx, topic string, subscribers, held int) error {
 }
 
 // checkRoom fails if a client has too many members. Those that are added to several topics at the same time do not
-// count each other: a few more are possible.
+// count each other: a few more are possible. Those of deleted topics count until they are deleted too.
 func checkRoom(tx *db.Tx, clientID string) error {
 	n, err := query.One(tx, query.ScanNumber,
-		"SELECT CAST(COALESCE(SUM(held), 0) AS BIGINT) FROM notify_topics WHERE client_id = ?", clientID)
+		"SELECT CAST(COALESCE(SUM(held), 0) AS BIGINT) FROM notify_topics WHERE client_id = ? OR client_id = '' AND "+
+			"description = ?", clientID, clientID)
 	if err == nil && n > notify.MaxSubscribers {
 		err = notify.ErrTooMany
 	}

@@ -91,7 +91,8 @@ func (s *Topics) DeleteTopic(ctx context.Context, ref notify.TopicRef) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec("UPDATE notify_topics SET client_id = '', name = id WHERE id = ?", id)
+		// What is not deleted yet counts in the limit of the client, which the description names from now on.
+		_, err = tx.Exec("UPDATE notify_topics SET client_id = '', name = id, description = client_id WHERE id = ?", id)
 		return err
 	})
 	if err != nil {
@@ -120,7 +121,11 @@ func (s *Topics) empty(ctx context.Context, id string, steps int) error {
 				return err
 			}
 			n, err = tx.Exec(deleteMembers, id, id, deletedBatch)
-			if err != nil || n == deletedBatch {
+			if err != nil {
+				return err
+			}
+			if n == deletedBatch {
+				_, err = tx.Exec("UPDATE notify_topics SET held = held - ? WHERE id = ?", n, id)
 				return err
 			}
 			_, err = tx.Exec("DELETE FROM notify_topics WHERE id = ?", id)
