@@ -15,7 +15,8 @@
 // The rest of the interface is in packages that Store embeds: catalog (what clients define
 // before they send), browsers (push subscriptions), files, inboxes, occurrences (sends that
 // recur), preferences and webhooks. They share usage (bytes per client) and query
-// (transactions, lists as arguments). repeats finds recipients that a send has already.
+// (transactions, lists as arguments). repeats finds recipients that a send has already,
+// receipts is who sent something to whom.
 //
 // Only waiting messages are indexed, by queue and due time, so neither finished
 // messages nor those that are not due yet slow down a claim.
@@ -47,6 +48,7 @@
 // notify, notify/notifydb/browsers, notify/notifydb/catalog,
 // notify/notifydb/figures, notify/notifydb/files, notify/notifydb/inboxes,
 // notify/notifydb/occurrences, notify/notifydb/preferences,
-// notify/notifydb/query, notify/notifydb/repeats, notify/notifydb/throttles,
-// notify/notifydb/topics, notify/notifydb/usage, notify/notifydb/webhooks.
+// notify/notifydb/query, notify/notifydb/receipts, notify/notifydb/repeats,
+// notify/notifydb/throttles, notify/notifydb/topics, notify/notifydb/usage,
+// notify/notifydb/webhooks.
 package notifydb

@@ -217,7 +217,7 @@ func (s *Store) carryOut(ctx, patience context.Context, id string) (emptied []no
 			db.Nanos(s.now()), e.ID)
 		return err
 	})
-	s.seen.forget(s.steady())
+	s.seen.Forget(s.steady())
 	return e.Inboxes, err
 }
 
@@ -334,7 +334,7 @@ func (s *Store) eraseLists(ctx context.Context, e *erasure) error {
 }
 
 // eraseRecurring removes the person from recurring sends, and deletes those to nobody else. Those that the person set
-// stay, because they are the client's, but stop with their next occurrence: nobody is left whose rights they had.
+// stay, because they are the client's, but stop with their next occurrence: they have no rights left.
 func (s *Store) eraseRecurring(ctx context.Context, e *erasure) error {
 	return s.eachRecurring(ctx, e.Person, func(r notify.Recurring) error {
 		return s.lock(ctx, func(tx *db.Tx) error {

@@ -12,6 +12,7 @@ import (
 	"ingot/internal/notify"
 	"ingot/internal/notify/notifydb/figures"
 	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/receipts"
 	"ingot/internal/notify/notifydb/throttles"
 )
 
@@ -47,7 +48,7 @@ func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome,
 		return nil, err
 	}
 	s.figures.Committed(&f.figures)
-	s.seen.add(f.receipts, began)
+	s.seen.Add(f.receipts, began)
 	ended := s.held.finished(outcomes)
 	if s.Shared() && len(ended) > len(f.ended) {
 		// Two calls finished the rest of a lease concurrently, and neither
@@ -70,7 +71,7 @@ type finish struct {
 	counts   map[int64]*tallied
 	waiting  int
 	delays   delayed
-	receipts []receipt
+	receipts []receipts.Receipt
 	ended    []int64
 	figures  figures.Changes
 }
@@ -135,7 +136,7 @@ func (s *Store) finish(tx *db.Tx, f *finish, outcomes []notify.Outcome, numbers 
 			changes = append(changes, c)
 		}
 		if m.UserID != "" {
-			f.receipts = append(f.receipts, receipt{m.UserID, send.ClientID})
+			f.receipts = append(f.receipts, receipts.Receipt{User: m.UserID, Client: send.ClientID})
 		}
 		if m.Status.Final() {
 			f.final = append(f.final, notify.Claimed{Message: *m, Send: send})
@@ -162,8 +163,8 @@ func (s *Store) storeFinish(tx *db.Tx, f *finish, outcomes []notify.Outcome, cha
 	if err := throttles.TakeBack(tx, unusedPermits(outcomes)); err != nil {
 		return err
 	}
-	f.receipts = s.seen.missing(f.receipts, s.steady())
-	if err := storeReceipts(tx, f.receipts); err != nil {
+	f.receipts = s.seen.Missing(f.receipts, s.steady())
+	if err := receipts.Store(tx, f.receipts); err != nil {
 		return err
 	}
 	if s.Shared() {

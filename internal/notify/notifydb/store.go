@@ -22,6 +22,7 @@ import (
 	"ingot/internal/notify/notifydb/occurrences"
 	"ingot/internal/notify/notifydb/preferences"
 	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/receipts"
 	"ingot/internal/notify/notifydb/repeats"
 	"ingot/internal/notify/notifydb/throttles"
 	"ingot/internal/notify/notifydb/topics"
@@ -71,7 +72,7 @@ type Store struct {
 	filters   repeats.Filters
 	usage     *usage.Usage
 	held      held
-	seen      seen
+	seen      receipts.Seen
 	// claiming allows one claim of this process at a time: concurrent ones
 	// would only wait for each other in the database.
 	claiming chan struct{}

@@ -1,4 +1,4 @@
-package notifydb
+package receipts
 
 import (
 	"cmp"
@@ -11,34 +11,34 @@ import (
 	"ingot/internal/notify/notifydb/query"
 )
 
-// receipt records that a client sent a user a notification.
-type receipt struct{ user, client string }
+// Receipt records that a client sent a user a notification.
+type Receipt struct{ User, Client string }
 
 var newReceipts = query.NewInsertion("notify_receipts", "user_id, client_id",
 	" ON CONFLICT (user_id, client_id) DO NOTHING")
 
-// storeReceipts inserts receipts in order, so that adjacent rows are written
+// Store inserts receipts in order, so that adjacent rows are written
 // together and transactions do not deadlock.
-func storeReceipts(tx *db.Tx, all []receipt) error {
-	slices.SortFunc(all, func(a, b receipt) int {
-		return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.client, b.client))
+func Store(tx *db.Tx, all []Receipt) error {
+	slices.SortFunc(all, func(a, b Receipt) int {
+		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Client, b.Client))
 	})
 	all = slices.Compact(all)
 	args := make([]any, 0, 2*len(all))
 	for _, r := range all {
-		args = append(args, r.user, r.client)
+		args = append(args, r.User, r.Client)
 	}
 	return newReceipts.All(tx, args)
 }
 
-// seen is a cache of stored receipts, by two hashes of each: 16 bytes,
+// Seen is a cache of stored receipts, by two hashes of each: 16 bytes,
 // practically without collisions. It is a table with one slot per hash, which
 // holds the latest receipt: so it takes a megabyte, and recurring recipients
 // are found there. Another server may erase what it holds, so it is emptied after a short time.
-type seen struct {
+type Seen struct {
 	mu    sync.Mutex
 	slots []seenKey
-	until time.Time // by Store.steady, as the others
+	until time.Time // by the clock of the callers, as the others
 	// forgot is when the table was emptied because receipts were deleted.
 	forgot time.Time
 }
@@ -52,28 +52,28 @@ const seenReceipts = 1 << 16
 
 var seenSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
-func (r receipt) key() seenKey {
+func (r Receipt) key() seenKey {
 	return seenKey{maphash.Comparable(seenSeeds[0], r), maphash.Comparable(seenSeeds[1], r)}
 }
 
 // slot returns the slot of a receipt.
-func (s *seen) slot(k seenKey) *seenKey { return &s.slots[k.a%seenReceipts] }
+func (s *Seen) slot(k seenKey) *seenKey { return &s.slots[k.a%seenReceipts] }
 
-// missing returns the receipts that may not be stored now.
-func (s *seen) missing(all []receipt, now time.Time) []receipt {
+// Missing returns the receipts that may not be stored now.
+func (s *Seen) Missing(all []Receipt, now time.Time) []Receipt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.slots == nil || !now.Before(s.until) {
 		return all
 	}
-	return slices.DeleteFunc(all, func(r receipt) bool {
+	return slices.DeleteFunc(all, func(r Receipt) bool {
 		k := r.key()
 		return *s.slot(k) == k
 	})
 }
 
-// add adds receipts that were stored after a time.
-func (s *seen) add(all []receipt, since time.Time) {
+// Add adds receipts that were stored after a time.
+func (s *Seen) Add(all []Receipt, since time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(all) == 0 || since.Before(s.forgot) {
@@ -92,8 +92,8 @@ func (s *seen) add(all []receipt, since time.Time) {
 	}
 }
 
-// forget empties the table after receipts were deleted.
-func (s *seen) forget(now time.Time) {
+// Forget empties the table after receipts were deleted.
+func (s *Seen) Forget(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.slots, s.forgot = nil, now
