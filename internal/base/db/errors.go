@@ -163,6 +163,13 @@ func retryable(err error) bool {
 	return false
 }
 
+// lockTimeout reports whether a statement waited for a lock for longer than the lock_timeout that the role or the
+// database has been given: it may succeed when it is repeated.
+func lockTimeout(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "55P03"
+}
+
 // orContext returns the cause of a done context instead of the driver's error.
 func orContext(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {

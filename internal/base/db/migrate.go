@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/pressly/goose/v3"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/pattern"
 )
 
@@ -27,7 +29,8 @@ type Migrations struct {
 var nameForm = pattern.OnUse(`^[a-z][a-z0-9_]*$`)
 
 // Migrate migrates the tables of one service to the newest version. Each file
-// runs in its own transaction, so that a failing one leaves no changes. Any
+// runs in its own transaction, so that a failing one leaves no changes. A file
+// that fails because of another transaction is repeated, a limited number of times. Any
 // number of processes may call it at once: one migrates, the others wait and
 // find nothing to do. When the database is already at a version that Files does
 // not have, it changes nothing and returns a *NewerSchemaError.
@@ -120,12 +123,9 @@ func (d *DB) migrate(ctx context.Context, m Migrations, version int64) error {
 			return err
 		}
 	}
-	applied, err := provider.UpTo(ctx, min(version, known))
-	var partial *goose.PartialError
-	if errors.As(err, &partial) {
-		applied = partial.Applied
-		err = fmt.Errorf("%s: %w", partial.Failed.Source.Path, partial.Err)
-	}
+	applied, err := d.apply(ctx, m.Name, func() ([]*goose.MigrationResult, error) {
+		return provider.UpTo(ctx, min(version, known))
+	})
 	if n := len(applied); n > 0 {
 		var took time.Duration
 		for _, r := range applied {
@@ -135,6 +135,47 @@ func (d *DB) migrate(ctx context.Context, m Migrations, version int64) error {
 			applied[n-1].Source.Version, "took", took)
 	}
 	return err
+}
+
+const (
+	// migrationAttempts bounds how often a file is tried. Servers that use the database while it is migrated make
+	// a few attempts fail, not all.
+	migrationAttempts  = 20
+	migrationPause     = 100 * time.Millisecond
+	longMigrationPause = time.Second
+)
+
+// apply calls up, which applies the files that are not applied yet, until none fails because of another transaction:
+// a file may lock several tables, in an order in which the servers that run do not lock them, and PostgreSQL breaks a
+// deadlock by failing either. A file that fails is rolled back as a whole, and those before it stay applied.
+func (d *DB) apply(ctx context.Context, name string, up func() ([]*goose.MigrationResult, error)) (
+	applied []*goose.MigrationResult, err error) {
+	file, attempt := "", 0
+	for {
+		more, err := up()
+		failed := ""
+		var partial *goose.PartialError
+		if errors.As(err, &partial) {
+			more, failed = partial.Applied, partial.Failed.Source.Path
+			err = fmt.Errorf("%s: %w", failed, partial.Err)
+		}
+		applied = append(applied, more...)
+		if failed != file {
+			file, attempt = failed, 0
+		}
+		attempt++
+		switch {
+		case err == nil || ctx.Err() != nil || !retryable(err) && !lockTimeout(err):
+			return applied, err
+		case attempt == migrationAttempts:
+			return applied, fmt.Errorf("gave up after %d attempts: %w", attempt, err)
+		}
+		d.log.WarnContext(ctx, "migration is repeated: another transaction was in its way", "tables", name, "file", file,
+			"attempt", attempt, "error", err)
+		if !background.Sleep(ctx, migrationPause/2+rand.N(min(migrationPause<<attempt, longMigrationPause))) {
+			return applied, err
+		}
+	}
 }
 
 // migrated reports whether all files have been applied, as at nearly every start. It needs no lock and changes
