@@ -148,11 +148,11 @@ func selectedFrom[T any](t *table[T], repo func(platform.Tx) platform.Repo[T], q
 	}
 	return selected{
 		func(tx *db.Tx) (statement, error) {
-			seen, err := t.seen(tx, q)
+			in, err := t.scope(tx, q)
 			if err != nil {
-				return seen, err
+				return statement{}, err
 			}
-			return t.selection(tx.Dialect(), t.list, q, seen)
+			return t.selection(tx.Dialect(), t.list, q, in)
 		},
 		func(tx platform.Tx) (int, int, error) {
 			page, total, err := repo(tx).List(q)
@@ -273,6 +273,20 @@ func TestPlans(t *testing.T) {
 				of(one, "instance_guid", "instance-7")), lite + "platform_service_bindings_"},
 			{"AppsByLabelInOneSpace", appsList(platform.Query{Reader: one, Labels: tier}), lite + "platform_labels_value"},
 			{"AppsByGuidInOneSpace", appsList(of(one, "guid", "app-7", "app-8")), lite + "sqlite_autoindex_platform_apps"},
+			// One row is found by its guid, and its space by the reader's role in it.
+			{"ProcessForManager", selectedFrom(processes, platform.Tx.Processes, of(manager, "guid", "app-7")),
+				lite + "sqlite_autoindex_platform_processes"},
+			{"AppForDeveloper", appsList(of(developer, "guid", "app-7")), lite + "sqlite_autoindex_platform_apps"},
+			{"RouteForDeveloper", selectedFrom(routes, platform.Tx.Routes, of(developer, "guid", "route-7")),
+				lite + "sqlite_autoindex_platform_routes"},
+			// Whether rows lack their space takes no more than a look at the index.
+			{"UnfilledProcesses", selected{
+				func(*db.Tx) (statement, error) { return statement{sql: processes.unfilled()}, nil },
+				func(tx platform.Tx) (rows, total int, err error) {
+					var found bool
+					return 0, 0, tx.(*transaction).QueryRow("SELECT EXISTS (" + processes.unfilled() + ")").Scan(&found)
+				},
+			}, "platform_processes_space"},
 			{"ProcessesForDeveloper", selectedFrom(processes, platform.Tx.Processes, platform.Query{Reader: developer}), ""},
 			{"RoutesOfApps", selectedFrom(routes, platform.Tx.Routes, platform.Where("app_guid", "app-7", "app-8")),
 				"platform_destinations_app"},
@@ -365,7 +379,7 @@ func explain(t testing.TB, d *db.DB, s statement) string {
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	text := func(q platform.Query) string {
-		s, err := apps.selection(db.SQLite, apps.list, q, statement{})
+		s, err := apps.selection(db.SQLite, apps.list, q, scope{})
 		if err != nil {
 			t.Fatal(err)
 		}

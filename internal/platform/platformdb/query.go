@@ -23,12 +23,12 @@ type statement struct {
 	args []any
 }
 
-// selection is a SELECT of the rows that q selects and that are seen, in its order.
-func (t *table[T]) selection(d db.Dialect, columns string, q platform.Query, seen statement) (statement, error) {
+// selection is a SELECT of the rows that q selects and that are seen in a scope, in the order of q.
+func (t *table[T]) selection(d db.Dialect, columns string, q platform.Query, in scope) (statement, error) {
 	if len(q.Only) > 0 && len(q.Only) != strings.Count(columns, ",")+1 {
 		return statement{}, fmt.Errorf("%s lack a column of %q", t.plural, q.Only)
 	}
-	s, err := t.matches(d, q, seen)
+	s, err := t.matches(d, q, in)
 	if err != nil {
 		return s, err
 	}
@@ -108,7 +108,7 @@ func (t *table[T]) order(q platform.Query) (string, error) {
 }
 
 // matches is the WHERE clause for t, or nothing.
-func (t *table[T]) matches(d db.Dialect, q platform.Query, seen statement) (statement, error) {
+func (t *table[T]) matches(d db.Dialect, q platform.Query, in scope) (statement, error) {
 	var all []string
 	var s statement
 	add := func(condition string, args ...any) {
@@ -119,6 +119,9 @@ func (t *table[T]) matches(d db.Dialect, q platform.Query, seen statement) (stat
 		f, err := t.field(c.Field)
 		if err != nil {
 			return s, err
+		}
+		if through, ok := ofApp[c.Field]; ok && in.byApp {
+			f = through
 		}
 		condition, args, err := f.condition(d, c)
 		if err != nil {
@@ -136,8 +139,8 @@ func (t *table[T]) matches(d db.Dialect, q platform.Query, seen statement) (stat
 		}
 		add(condition, args...)
 	}
-	if seen.sql != "" {
-		add("("+seen.sql+")", seen.args...)
+	if in.seen.sql != "" {
+		add("("+in.seen.sql+")", in.seen.args...)
 	}
 	if len(all) > 0 {
 		s.sql = " WHERE " + strings.Join(all, " AND ")

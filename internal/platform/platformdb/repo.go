@@ -27,11 +27,11 @@ func (r repo[T]) Get(guid string) (*T, error) {
 func (r repo[T]) First(q platform.Query) (*T, error) {
 	q.Page, q.PerPage = 1, 1
 	columns, names := r.t.columnsFor(q)
-	seen, err := r.t.seen(r.tx, q)
+	in, err := r.t.scope(r.tx, q)
 	if err != nil {
 		return nil, err
 	}
-	s, err := r.t.selection(r.tx.Dialect(), names, q, seen)
+	s, err := r.t.selection(r.tx.Dialect(), names, q, in)
 	if err != nil {
 		return nil, err
 	}
@@ -40,11 +40,11 @@ func (r repo[T]) First(q platform.Query) (*T, error) {
 
 func (r repo[T]) List(q platform.Query) (page []*T, total int, err error) {
 	columns, names := r.t.columnsFor(q)
-	seen, err := r.t.seen(r.tx, q)
+	in, err := r.t.scope(r.tx, q)
 	if err != nil {
 		return nil, 0, err
 	}
-	s, err := r.t.selection(r.tx.Dialect(), names, q, seen)
+	s, err := r.t.selection(r.tx.Dialect(), names, q, in)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -57,20 +57,20 @@ func (r repo[T]) List(q platform.Query) (page []*T, total int, err error) {
 	if n := len(page); q.PerPage <= 0 || n < q.PerPage && (n > 0 || before == 0) {
 		return page, before + n, nil
 	}
-	total, err = r.count(q, seen)
+	total, err = r.count(q, in)
 	return page, total, err
 }
 
 func (r repo[T]) Count(q platform.Query) (n int, err error) {
-	seen, err := r.t.seen(r.tx, q)
+	in, err := r.t.scope(r.tx, q)
 	if err != nil {
 		return 0, err
 	}
-	return r.count(q, seen)
+	return r.count(q, in)
 }
 
-func (r repo[T]) count(q platform.Query, seen statement) (n int, err error) {
-	s, err := r.t.matches(r.tx.Dialect(), q, seen)
+func (r repo[T]) count(q platform.Query, in scope) (n int, err error) {
+	s, err := r.t.matches(r.tx.Dialect(), q, in)
 	if err != nil {
 		return 0, err
 	}
@@ -185,11 +185,11 @@ func (r repo[T]) Delete(guid string) error {
 
 // DeleteAll takes no notice of order and page.
 func (r repo[T]) DeleteAll(q platform.Query) (int, error) {
-	seen, err := r.t.seen(r.tx, q)
+	in, err := r.t.scope(r.tx, q)
 	if err != nil {
 		return 0, err
 	}
-	s, err := r.t.matches(r.tx.Dialect(), q, seen)
+	s, err := r.t.matches(r.tx.Dialect(), q, in)
 	if err != nil {
 		return 0, err
 	}

@@ -27,7 +27,7 @@ func moved(tx *db.Tx, app *platform.App) error {
 }
 
 // FillSpaces sets the space of rows that a server of an older version has inserted since the migration: it uses the
-// database until it is replaced. Until then their app's developers do not see them in lists.
+// database until it is replaced. Until then lists of their table take longer, because they ask for the spaces of apps.
 func (s *Store) FillSpaces(ctx context.Context) error {
 	const without = " WHERE space_guid = '' AND app_guid IN (SELECT a.guid FROM platform_apps a)"
 	var some []string

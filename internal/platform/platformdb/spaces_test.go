@@ -15,7 +15,7 @@ import (
 const beforeSpaces = 40
 
 // TestSpacesOfApps: existing rows get the spaces of their apps, and rows that a server of the version before inserts
-// get them with FillSpaces.
+// are seen by those who see their apps, before FillSpaces and after.
 func TestSpacesOfApps(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -75,7 +75,7 @@ func TestSpacesOfApps(t *testing.T) {
 		expect("after the migration", "build-one")
 		insert("build-old", "app-one")
 		insert("build-other", "app-two")
-		expect("before they are filled", "build-one")
+		expect("before they are filled", "build-old", "build-one")
 		for range 2 {
 			if err := s.FillSpaces(t.Context()); err != nil {
 				t.Fatal(err)

@@ -36,48 +36,109 @@ var (
 // reader does not have, such as organizations or shared routes, is not looked for.
 type lookup struct{ column, guids string }
 
-// seen is the condition under which the reader of q sees the row t; empty if everybody does.
-func (t *table[T]) seen(tx *db.Tx, q platform.Query) (s statement, err error) {
-	if q.Reader == nil {
-		return s, nil
+// scope is what a query must know of its transaction.
+type scope struct {
+	seen statement // the condition under which the reader sees the row t; empty if everybody does
+	// byApp is set if rows lack their app's space, so that it must be asked for through the app.
+	byApp bool
+}
+
+// scope finds that of q.
+func (t *table[T]) scope(tx *db.Tx, q platform.Query) (s scope, err error) {
+	switch {
+	case q.Reader == nil:
+	case len(t.seenBy) == 0:
+		s.seen = statement{t.visible, t.asked(q, t.visible)}
+	case single(q):
+		s.seen = t.seenSingle(q)
+	default:
+		return t.seenAmong(tx, q)
 	}
+	if t.ofApp != nil && slices.ContainsFunc(q.Where, asksForSpace) {
+		err = tx.QueryRow("SELECT EXISTS (" + t.unfilled() + ")").Scan(&s.byApp)
+	}
+	return s, err
+}
+
+func asksForSpace(c platform.Cond) bool {
+	_, ok := ofApp[c.Field]
+	return ok
+}
+
+// asked are the arguments of a text with the guid of the reader as each ?.
+func (t *table[T]) asked(q platform.Query, text string) []any {
 	reader := q.Reader.UserGUID
 	if !storable(reader) {
 		reader = "" // no user has it
 	}
-	asked := func(text string) []any {
-		args := make([]any, strings.Count(text, "?"))
-		for i := range args {
-			args[i] = reader
-		}
-		return args
+	return slices.Repeat([]any{reader}, strings.Count(text, "?"))
+}
+
+// seenSingle is for one row: whether a role of the reader is for its space takes less than to read all spaces of a
+// reader who has many.
+func (t *table[T]) seenSingle(q platform.Query) statement {
+	some := make([]string, len(t.seenBy), len(t.seenBy)+1)
+	for i, p := range t.seenBy {
+		some[i] = "EXISTS (WITH has (guid) AS (" + p.guids + ") SELECT 1 FROM has WHERE has.guid = t." + p.column + ")"
 	}
-	if len(t.seenBy) == 0 {
-		return statement{t.visible, asked(t.visible)}, nil
+	if t.ofApp != nil {
+		some = append(some, "t.space_guid = '' AND "+ofVisibleApps)
 	}
+	text := strings.Join(some, " OR ")
+	return statement{text, t.asked(q, text)}
+}
+
+// seenAmong is for lists.
+func (t *table[T]) seenAmong(tx *db.Tx, q platform.Query) (s scope, err error) {
 	sign := ""
 	if tx.Dialect() == db.SQLite && narrow(q) {
 		sign = "+" // keeps the column's index out of the plan
 	}
 	var some []string
 	for _, p := range t.seenBy {
+		text := p.guids
+		if t.ofApp != nil {
+			// No space has an empty guid, so that it says the other thing that has to be known, without another query.
+			text += " UNION ALL SELECT '' WHERE EXISTS (" + t.unfilled() + ")"
+		}
 		guids, err := db.All(tx, func(row db.Scanner) (guid string, err error) {
 			err = row.Scan(&guid)
 			return guid, err
-		}, "SELECT DISTINCT * FROM ("+p.guids+") AS x ORDER BY 1", asked(p.guids)...)
+		}, "SELECT DISTINCT * FROM ("+text+") AS x ORDER BY 1", t.asked(q, text)...)
 		if err != nil {
 			return s, err
 		}
-		if len(guids) > 0 {
-			in, args := oneOf(tx.Dialect(), exact, values(guids))
-			some, s.args = append(some, sign+"t."+p.column+in), append(s.args, args...)
+		if t.ofApp != nil && len(guids) > 0 && guids[0] == "" {
+			guids, s.byApp = guids[1:], true
 		}
+		if len(guids) == 0 {
+			continue
+		}
+		in, args := oneOf(tx.Dialect(), exact, values(guids))
+		condition := sign + "t." + p.column + in
+		if s.byApp {
+			condition = spaceOfApp.wrap(spaceOfApp.sql + in)
+		}
+		some, s.seen.args = append(some, condition), append(s.seen.args, args...)
 	}
-	s.sql = strings.Join(some, " OR ")
+	s.seen.sql = strings.Join(some, " OR ")
 	if len(some) == 0 {
-		s.sql = never
+		s.seen.sql = never
 	}
 	return s, nil
+}
+
+// unfilled selects something if rows of apps lack their space, which is until FillSpaces after a server of an older
+// version has inserted them.
+func (t *table[T]) unfilled() string {
+	return "SELECT 1 FROM " + t.name + " u JOIN platform_apps a ON a.guid = u.app_guid WHERE u.space_guid = ''"
+}
+
+// single reports whether a query is for one row.
+func single(q platform.Query) bool {
+	return slices.ContainsFunc(q.Where, func(c platform.Cond) bool {
+		return c.Field == "guid" && c.Op == platform.OpIn && len(c.Values) == 1
+	})
 }
 
 // narrow reports whether a query is for what belongs to some resources or has some label. Its index finds less than
