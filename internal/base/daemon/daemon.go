@@ -327,8 +327,8 @@ func (d *Daemon) await(ctx context.Context, r running) (exited bool, err error) 
 		case <-deadline.C:
 			return false, fmt.Errorf("not ready: %w", err)
 		case <-slow.C:
-			d.spec.Log.Warn("server is not ready yet, waiting", "server", d.spec.Name, "reason", err, "until",
-				d.spec.StartTime.String(), "log", d.logPath())
+			d.spec.Log.Warn("server is not ready yet, waiting", "server", d.spec.Name, "pid", d.PID(), "reason", err,
+				"until", d.spec.StartTime.String(), "log", d.logPath())
 		case <-tick.C:
 		}
 	}

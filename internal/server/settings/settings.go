@@ -94,8 +94,8 @@ func ServerURL(s string, schemes ...string) error {
 	return nil
 }
 
-// Plain returns a URL without a slash at its end and without the port that its scheme has anyway, as clients write it in
-// the header Host.
+// Plain returns a URL without a slash at its end and without the port that its scheme has anyway, as clients write it
+// in the header Host.
 func Plain(s string) string {
 	s = strings.TrimRight(s, "/")
 	u, err := url.Parse(s)

@@ -53,8 +53,10 @@ func TestSettings(t *testing.T) {
 func TestPlain(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]string{
-		"": "", "https://api.example.com/": "https://api.example.com", "https://api.example.com:443": "https://api.example.com",
-		"http://api.example.com:80/": "http://api.example.com", "http://api.example.com:443": "http://api.example.com:443",
+		"":                            "",
+		"https://api.example.com/":    "https://api.example.com",
+		"https://api.example.com:443": "https://api.example.com",
+		"http://api.example.com:80/":  "http://api.example.com", "http://api.example.com:443": "http://api.example.com:443",
 		"https://[::1]:443": "https://[::1]", "https://host:8443/uaa/": "https://host:8443/uaa",
 	} {
 		if got := settings.Plain(s); got != want {

@@ -74,8 +74,8 @@ func (l Links) To(r *http.Request, kind, guid string) string {
 	}.Encode()
 }
 
-// linkTurns is how many requests may follow links to one blob at the same time. Getting a link counts against the limits
-// of requests, following it does not, and anyone who has it may.
+// linkTurns is how many requests may follow links to one blob at the same time. Getting a link counts against the
+// limits of requests, following it does not, and anyone who has it may.
 const linkTurns = 10
 
 // turns counts the downloads of each blob by its links.
