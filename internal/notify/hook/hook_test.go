@@ -167,11 +167,11 @@ func TestConformance(t *testing.T) {
 	for id, most := range map[notify.ChannelID]int{notify.Hook: 8, notify.Chat: 1} {
 		t.Run(id.String(), func(t *testing.T) {
 			t.Parallel()
-			channeltest.Run(t, func(t *testing.T, settled func(string) bool) channeltest.Setup {
+			channeltest.Run(t, func(t *testing.T, terms channeltest.Terms) channeltest.Setup {
 				r := newReceiver(t)
-				r.settled, r.most = settled, most
+				r.settled, r.most = terms.Settled, most
 				var c notify.Channel = hook.NewChannel(id, hook.Options{Client: client(0), PerClient: 1000,
-					Grace: 50 * time.Millisecond, Destinations: destinations{all: notify.Destination{URL: r.URL}}})
+					Grace: terms.Grace, Destinations: destinations{all: notify.Destination{URL: r.URL}}})
 				s := channeltest.Setup{Channel: c, Received: r.received, Hang: r.hang, Users: true,
 					Violations: func() []string {
 						r.mu.Lock()

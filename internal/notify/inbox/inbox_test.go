@@ -68,7 +68,7 @@ func TestChannel(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := open(t, d)
-		channeltest.Run(t, func(t *testing.T, _ func(string) bool) channeltest.Setup {
+		channeltest.Run(t, func(t *testing.T, _ channeltest.Terms) channeltest.Setup {
 			r := &recorder{Channel: inbox.NewChannel(store, hub(t, store, inbox.Options{})), ids: map[int64]string{},
 				of: map[notify.Owner]bool{}}
 			return channeltest.Setup{Channel: recording{r}, Once: true, Users: true, Received: func() map[string]int {

@@ -45,21 +45,21 @@ func TestChannelContract(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			channeltest.Run(t, func(t *testing.T, settled func(string) bool) channeltest.Setup {
-				return setup(t, options, settled)
+			channeltest.Run(t, func(t *testing.T, terms channeltest.Terms) channeltest.Setup {
+				return setup(t, options, terms)
 			})
 		})
 	}
 }
 
-func setup(t *testing.T, options mailtest.Options, settled func(string) bool) channeltest.Setup {
+func setup(t *testing.T, options mailtest.Options, terms channeltest.Terms) channeltest.Setup {
 	var (
 		mu      sync.Mutex
 		hanging chan struct{}
 		early   []string
 	)
 	options.Content = func(connection int, previous, current string) {
-		if previous != "" && !settled(previous) {
+		if previous != "" && !terms.Settled(previous) {
 			mu.Lock()
 			defer mu.Unlock()
 			early = append(early, fmt.Sprintf("connection %d: the content of %s came before done of %s", connection,
@@ -76,6 +76,7 @@ func setup(t *testing.T, options mailtest.Options, settled func(string) bool) ch
 	}
 	sink := mailtest.New(t, options)
 	c := channel(t, sink, "", "connections=4&messages=50", func(o *mail.Options) {
+		o.Tune = func(c *smtp.Config) { c.Grace = terms.Grace }
 		if options.TLS != "" {
 			o.TLS = sink.ClientTLS()
 		}

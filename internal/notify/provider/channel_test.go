@@ -155,12 +155,12 @@ func deliver(t *testing.T, c notify.Channel, all ...notify.Outgoing) []notify.Re
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T, settled func(string) bool) channeltest.Setup {
+	channeltest.Run(t, func(t *testing.T, terms channeltest.Terms) channeltest.Setup {
 		g := newGateway(t)
-		g.settled = settled
+		g.settled = terms.Settled
 		p := of(g, "gateway", 1)
 		c := provider.NewChannel(notify.SMS, provider.Options{Client: client(0), PerClient: 1000,
-			Grace: 50 * time.Millisecond, Providers: declared{"": {p}}})
+			Grace: terms.Grace, Providers: declared{"": {p}}})
 		return channeltest.Setup{Channel: c, Received: g.received, Hang: g.hang, Users: true, Phones: true,
 			Violations: func() []string {
 				g.mu.Lock()

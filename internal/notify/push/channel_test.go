@@ -290,10 +290,10 @@ func (c subscribed) Deliver(ctx context.Context, batch []notify.Outgoing, done f
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T, settled func(string) bool) channeltest.Setup {
+	channeltest.Run(t, func(t *testing.T, terms channeltest.Terms) channeltest.Setup {
 		s := newService(t)
-		s.settled = settled
-		c := newChannel(t, push.Options{PerClient: 1000, Grace: 50 * time.Millisecond})
+		s.settled = terms.Settled
+		c := newChannel(t, push.Options{PerClient: 1000, Grace: terms.Grace})
 		return channeltest.Setup{Channel: subscribed{c, s}, Hang: s.hang, Users: true,
 			Received: func() map[string]int {
 				s.mu.Lock()

@@ -50,7 +50,7 @@ func send(t testing.TB, m *Mailbox, to string, b notify.Body) {
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	channeltest.Run(t, func(t *testing.T, _ func(string) bool) channeltest.Setup {
+	channeltest.Run(t, func(t *testing.T, _ channeltest.Terms) channeltest.Setup {
 		m := open(t, nil)
 		return channeltest.Setup{Channel: m, Received: func() map[string]int {
 			all, _ := m.List(Filter{}, 0)
