@@ -334,7 +334,7 @@ func (b *browser) mailbox(t *testing.T, p *mailFixture, spy string, called *atom
 func (b *browser) preferences(t *testing.T, p *mailFixture) {
 	// The link of the mail, from the page.
 	b.do(t, chromedp.Navigate(p.Admin+"/mailbox"))
-	b.click(t, "ol li:first-child a", "iframe")
+	b.click(t, "ol li:first-child a", ".message pre")
 	link, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](
 		`[...document.querySelectorAll("tr")].find(r => r.cells[0].textContent == "List-Unsubscribe").cells[1].textContent.trim().replace(/[<>]/g, "")`))
 	if err != nil || !strings.HasPrefix(link, p.Notifications+"/unsubscribe/") {

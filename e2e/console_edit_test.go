@@ -92,6 +92,7 @@ func (b *shopConsole) editSidecars(t *testing.T) {
 	contains(t, b.shown(), "Remove sleeper", "cf restart shop")
 	contains(t, b.field(t, "section textarea"), "optional")
 	b.everywhere(t, "console-sidecars")
+	b.open(t, "/apps/"+b.app+"/sidecars", last) // without what the first save said
 	b.fill(t, "section input[name=command]", "sleep 2000")
 	b.press(t, "form[action$='/sidecars/save'] button", "The sidecar was saved.")
 	contains(t, cfOK(t, b.home, "curl", "/v3/apps/"+b.app+"/sidecars"), "sleep 2000")

@@ -40,6 +40,7 @@ type planted struct {
 	plan            string // guid
 	template        string // id
 	send, message   string // ids
+	plain           int64  // the number of a mail without HTML
 	// values are the payloads that the APIs accepted, by field.
 	values map[string]string
 }
@@ -218,6 +219,25 @@ func (p *planted) plantOthers(t *testing.T) {
 		return strings.Contains(p.call(t, http.MethodGet, p.Admin+"/mailbox/messages?to=ann@example.org", "", nil).
 			want(t, http.StatusOK).String(), "mail subject")
 	})
+	// Only a mail without HTML has the link to all preferences.
+	m.ask(t, http.MethodPost, "/users/"+p.user, object{"kind_id": "news", "subject": "plain",
+		"text": payload("mail text")}).want(t, http.StatusOK)
+	testkit.Eventually(t, "the mail without HTML is caught", func() bool {
+		var list struct {
+			Messages []struct {
+				Number  int64
+				Subject string
+			}
+		}
+		p.call(t, http.MethodGet, p.Admin+"/mailbox/messages?to=ann@example.org", "", nil).want(t, http.StatusOK).
+			into(t, &list)
+		for _, one := range list.Messages {
+			if strings.HasSuffix(one.Subject, "plain") {
+				p.plain = one.Number
+			}
+		}
+		return p.plain != 0
+	})
 }
 
 // hostilePages lists the pages of the console with the planted fields that they show.
@@ -395,7 +415,8 @@ func (p *planted) unsubscribeLink(t *testing.T) string {
 	var message struct {
 		Headers []struct{ Name, Value string }
 	}
-	p.call(t, http.MethodGet, p.Admin+"/mailbox/messages/1", "", nil).want(t, http.StatusOK).into(t, &message)
+	p.call(t, http.MethodGet, fmt.Sprintf("%s/mailbox/messages/%d", p.Admin, p.plain), "", nil).want(t, http.StatusOK).
+		into(t, &message)
 	for _, h := range message.Headers {
 		if h.Name == "List-Unsubscribe" {
 			return strings.Trim(strings.TrimSpace(h.Value), "<>")

@@ -170,6 +170,9 @@ func (b *browser) everySize(t testing.TB, name string) {
 // press clicks a button, and waits until the next page shows a text.
 func (b *browser) press(t testing.TB, what, text string) {
 	t.Helper()
+	if strings.Contains(b.shown(), text) {
+		t.Fatalf("the page shows %q before the click on %s, so it cannot be seen when the click has worked", text, what)
+	}
 	b.do(t, clickOn(what))
 	b.awaitText(t, text)
 }
