@@ -58,14 +58,17 @@ func (b *Broker) retry(ctx context.Context, slots chan struct{}, id string, done
 				background.Kick(done) // for the next one
 			}
 		}()
-		release, ok := b.state.tryAcquire(id)
-		if !ok {
-			return
-		}
-		defer release()
-		b.finish(ctx, id)
-		i := b.state.get(id)
-		completed = i == nil || !i.unfinished()
+		// A panic must not run this again, which has given its slot back.
+		background.Safely("service instance", func() {
+			release, ok := b.state.tryAcquire(id)
+			if !ok {
+				return
+			}
+			defer release()
+			b.finish(ctx, id)
+			i := b.state.get(id)
+			completed = i == nil || !i.unfinished()
+		})
 	})
 }
 
@@ -76,7 +79,7 @@ func (b *Broker) resume(ctx context.Context, i *instance) {
 		return
 	}
 	if i.Phase == ready {
-		b.spawn(func() { b.wake(ctx, i.ID) })
+		b.spawn(func() { background.Safely("service instance", func() { b.wake(ctx, i.ID) }) })
 	}
 }
 

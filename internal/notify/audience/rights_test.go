@@ -53,7 +53,7 @@ func TestRights(t *testing.T) {
 		{"critical lost", change("shop", []string{write}, []string{write}), client, []string{write}},
 		{"all lost, but users may", change("shop", []string{"uaa.none"}, []string{write}), client, []string{}},
 		{"from before holders were stored", func() error { return nil }, nil, []string{write}},
-		{"users may no longer", change("shop", both, []string{"openid"}), user, []string{}},
+		{"the scope of users lost", change("shop", both, []string{"openid"}), user, []string{}},
 		{"the user is deleted", func() error { _, err := store.DeleteUser(t.Context(), users[0]); return err }, user, nil},
 		{"the client is deleted", func() error { _, err := store.DeleteClient(t.Context(), "shop"); return err }, client,
 			nil},
