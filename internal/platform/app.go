@@ -88,18 +88,8 @@ type Process struct {
 	Metadata
 	AppGUID string
 	Type    string
-	// Command is what the user set; empty means the command of the droplet.
-	Command   string
-	User      string
+	ProcessSettings
 	Instances int
-	MemoryMB  int
-	DiskMB    int
-	LogRate   int64 // bytes a second; -1 means no limit
-	Health    HealthCheck
-	Readiness HealthCheck
-	// OnCredentials is what instances need when credentials in their service files change:
-	// OnCredentialsNone, OnCredentialsRestart (also if it is empty) or the name of a signal.
-	OnCredentials string
 	// MinHealthy is how many seconds a new instance has to be ready before a deployment
 	// counts it; nil means the default.
 	MinHealthy *int
@@ -111,6 +101,23 @@ type Process struct {
 	// RevisionGUID is the revision that its instances run; empty if the app has no
 	// revisions.
 	RevisionGUID string
+}
+
+// ProcessSettings are the settings of a process that belong to a version of the app: a
+// revision has them, and a rollback restores them. The number of instances does not: it follows
+// the load.
+type ProcessSettings struct {
+	// Command is what the user set; empty means the command of the droplet.
+	Command   string      `json:"command,omitempty"`
+	User      string      `json:"user,omitempty"`
+	MemoryMB  int         `json:"memory_mb"`
+	DiskMB    int         `json:"disk_mb"`
+	LogRate   int64       `json:"log_rate"` // bytes a second; -1 means no limit
+	Health    HealthCheck `json:"health"`
+	Readiness HealthCheck `json:"readiness"`
+	// OnCredentials is what instances need when credentials in their service files change:
+	// OnCredentialsNone, OnCredentialsRestart (also if it is empty) or the name of a signal.
+	OnCredentials string `json:"on_credentials,omitempty"`
 }
 
 // Defaults of a new process.

@@ -181,10 +181,10 @@ func TestScale(t *testing.T) {
 		{Scale{MemoryMB: n(maxMegabytes + 1)}, "Memory in mb"}, {Scale{DiskMB: n(0)}, "Disk in mb"},
 		{Scale{LogRate: rate(-2)}, "Log rate limit"},
 	} {
-		_, err := x.scale.Apply(&Process{Instances: 1, MemoryMB: 2, DiskMB: 3})
+		_, err := x.scale.Apply(&Process{Instances: 1, ProcessSettings: ProcessSettings{MemoryMB: 2, DiskMB: 3}})
 		refuses(t, x.want, err, x.want)
 	}
-	process := &Process{Instances: 1, MemoryMB: 2, DiskMB: 3, LogRate: 4}
+	process := &Process{Instances: 1, ProcessSettings: ProcessSettings{MemoryMB: 2, DiskMB: 3, LogRate: 4}}
 	request, err := Scale{MemoryMB: n(64)}.Apply(process)
 	if err != nil || process.Instances != 1 || process.MemoryMB != 64 || process.DiskMB != 3 || process.LogRate != 4 {
 		t.Errorf("the process is %+v (%v), want only its memory changed", process, err)

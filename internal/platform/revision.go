@@ -22,24 +22,10 @@ type Revision struct {
 	Description string
 	// Env is the user's environment; it may hold secrets and is encrypted.
 	Env       map[string]string
-	Processes map[string]RevisionProcess // by type
+	Processes map[string]ProcessSettings // by type
 	Sidecars  []RevisionSidecar
 	// Options are those of the sidecars that have any, by name.
 	Options map[string]SidecarOptions
-}
-
-// RevisionProcess is a process type of a revision. The number of instances is not
-// part of it: that follows the load, and not the version.
-type RevisionProcess struct {
-	Command   string      `json:"command,omitempty"` // as in Process
-	User      string      `json:"user,omitempty"`
-	MemoryMB  int         `json:"memory_mb"`
-	DiskMB    int         `json:"disk_mb"`
-	LogRate   int64       `json:"log_rate"`
-	Health    HealthCheck `json:"health"`
-	Readiness HealthCheck `json:"readiness"`
-	// OnCredentials is as in Process.
-	OnCredentials string `json:"on_credentials,omitempty"`
 }
 
 // RevisionSidecar is a sidecar of a revision.
@@ -55,10 +41,9 @@ type RevisionSidecar struct {
 // with the same type, the last one counts.
 func RevisionOf(app *App, processes []*Process, sidecars []*Sidecar) *Revision {
 	r := &Revision{AppGUID: app.GUID, DropletGUID: app.DropletGUID, Env: maps.Clone(app.Env),
-		Processes: map[string]RevisionProcess{}}
+		Processes: map[string]ProcessSettings{}}
 	for _, p := range processes {
-		r.Processes[p.Type] = RevisionProcess{p.Command, p.User, p.MemoryMB, p.DiskMB, p.LogRate, p.Health, p.Readiness,
-			p.OnCredentials}
+		r.Processes[p.Type] = p.ProcessSettings
 	}
 	for _, s := range sidecars {
 		r.Sidecars = append(r.Sidecars, RevisionSidecar{s.Name, s.Command, slices.Sorted(slices.Values(s.ProcessTypes)),
@@ -78,9 +63,7 @@ func RevisionOf(app *App, processes []*Process, sidecars []*Sidecar) *Revision {
 // does not have keeps its own.
 func (r *Revision) Apply(p *Process) {
 	if s, ok := r.Processes[p.Type]; ok {
-		p.Command, p.User, p.MemoryMB, p.DiskMB, p.LogRate, p.Health, p.Readiness = s.Command, s.User, s.MemoryMB, s.DiskMB,
-			s.LogRate, s.Health, s.Readiness
-		p.OnCredentials = s.OnCredentials
+		p.ProcessSettings = s
 	}
 }
 

@@ -10,7 +10,8 @@ func TestRevisionChanges(t *testing.T) {
 	t.Parallel()
 	app := &platform.App{DropletGUID: "one", Env: map[string]string{"A": "1"}}
 	web := func(command string) *platform.Process {
-		return &platform.Process{Type: "web", Command: command, MemoryMB: 64}
+		return &platform.Process{Type: "web",
+			ProcessSettings: platform.ProcessSettings{Command: command, MemoryMB: 64}}
 	}
 	worker := &platform.Process{Type: "worker"}
 	side := func(memory int) []*platform.Sidecar {
@@ -27,7 +28,8 @@ func TestRevisionChanges(t *testing.T) {
 		{"the order of sidecars and types", platform.RevisionOf(app, []*platform.Process{web(""), worker},
 			[]*platform.Sidecar{{Name: "a", Origin: "buildpack"},
 				{Name: "b", Command: "run", ProcessTypes: []string{"web", "worker"}, MemoryMB: 1}}), ""},
-		{"settings", platform.RevisionOf(app, []*platform.Process{{Type: "web", MemoryMB: 128}, worker}, side(1)), ""},
+		{"settings", platform.RevisionOf(app, []*platform.Process{
+			{Type: "web", ProcessSettings: platform.ProcessSettings{MemoryMB: 128}}, worker}, side(1)), ""},
 		{"the droplet and the environment", platform.RevisionOf(&platform.App{DropletGUID: "two"},
 			[]*platform.Process{web(""), worker}, side(1)),
 			"New droplet deployed. New environment variables deployed."},

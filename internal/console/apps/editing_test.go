@@ -281,7 +281,7 @@ func TestRollbackDifference(t *testing.T) {
 		"relationships":{"app":{"data":{"guid":"%s"}}},"processes":{"web":{"command":"./old"}},
 		"sidecars":[{"name":"proxy","command":"./proxy","process_types":["web"]},{"name":"gone","command":"g","process_types":["web"]}],
 		"ingot":{"processes":{"web":{"memory_in_mb":64,"disk_in_mb":10,"log_rate_limit_in_bytes_per_second":-1,
-			"health_check":{"type":"port"}}},"sidecars":{"proxy":{"restart":"always"}}}`
+			"health_check":{"type":"port"},"user":null,"on_credentials":null,"new_setting":{"b":1,"a":2}}},"sidecars":{"proxy":{"restart":"always"}}}`
 	w := newEditWorld(t, map[string]string{
 		"GET /v3/revisions/r1": "{" + fmt.Sprintf(revision, "the-app") + "}", "GET /v3/revisions/r2": "{" +
 			fmt.Sprintf(revision, "another") + "}",
@@ -289,7 +289,7 @@ func TestRollbackDifference(t *testing.T) {
 		"GET /v3/apps/the-app/environment_variables": `{"var":{"A":"new-a","B":"same","D":"new-d"}}`,
 		"GET /v3/apps/the-app/droplets/current":      `{"guid":"d2"}`,
 		"GET /v3/apps/the-app/processes": `{"resources":[{"type":"web","command":"./new","memory_in_mb":128,"disk_in_mb":10,
-			"log_rate_limit_in_bytes_per_second":-1,"health_check":{"type":"port"}},{"type":"worker","command":"w"}]}`,
+			"log_rate_limit_in_bytes_per_second":-1,"health_check":{"type":"port"},"user":"vcap","on_credentials":"none"},{"type":"worker","command":"w"}]}`,
 		"GET /v3/apps/the-app/sidecars": `{"resources":[{"name":"proxy","command":"./proxy","process_types":["web"],
 			"options":{"restart":"always"}},{"name":"late","command":"l","process_types":["web"]}]}`,
 	})
@@ -299,7 +299,8 @@ func TestRollbackDifference(t *testing.T) {
 	}
 	wants(t, "the difference", text, []string{"Variable A", "Variable C", "Variable D", "another value", "web: command",
 		"./old",
-		"web: memory", "128 MB", "64 MB", "Sidecar late", "Sidecar gone", "d1", "d2", "Roll back to 1",
+		"web: memory", "128 MB", "64 MB", "web: user", "web: on credentials", "web: new setting",
+		"Sidecar late", "Sidecar gone", "d1", "d2", "Roll back to 1",
 		"cf rollback shop --version 1"},
 		[]string{"old-a", "new-a", "old-c", "new-d", "Variable B", "web: disk", "health check", "Sidecar proxy", "worker"})
 	if status, text := w.Get("/console/apps/the-app/revisions/r2"); status != http.StatusNotFound {

@@ -1,6 +1,7 @@
 package apps
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -126,15 +127,13 @@ func (n variableNames) to(then variableNames) []difference {
 	return out
 }
 
-// processNow are the settings of a process that a revision restores.
-type processNow struct {
-	Type      string          `json:"type"`
-	Command   string          `json:"command"`
-	MemoryMB  int             `json:"memory_in_mb"`
-	DiskMB    int             `json:"disk_in_mb"`
-	LogRate   int64           `json:"log_rate_limit_in_bytes_per_second"`
-	Health    json.RawMessage `json:"health_check"`
-	Readiness json.RawMessage `json:"readiness_health_check"`
+// processNow is a process of the app, with its settings as the platform shows them.
+type processNow map[string]json.RawMessage
+
+func (p processNow) kind() string {
+	var kind string
+	_ = json.Unmarshal(p["type"], &kind) // otherwise it has none
+	return kind
 }
 
 // processChanges returns the settings of processes that would change. A process that the revision does not have
@@ -142,7 +141,7 @@ type processNow struct {
 func processChanges(now []processNow, then *cfapi.Revision) []difference {
 	newest := map[string]processNow{} // of processes of one type, the last one counts
 	for _, p := range now {
-		newest[p.Type] = p
+		newest[p.kind()] = p
 	}
 	var out []difference
 	for _, kind := range slices.Sorted(maps.Keys(newest)) {
@@ -150,32 +149,66 @@ func processChanges(now []processNow, then *cfapi.Revision) []difference {
 		if !ok {
 			continue
 		}
-		raw, err := json.Marshal(settings)
-		var next processNow
-		if err != nil || json.Unmarshal(raw, &next) != nil {
-			continue
-		}
-		next.Command, _ = then.Processes[kind]["command"].(string)
+		next := maps.Clone(settings)
+		next["command"] = then.Processes[kind]["command"]
 		out = append(out, newest[kind].to(next)...)
 	}
 	return out
 }
 
-func (p processNow) to(next processNow) []difference {
+// to returns the settings that would change, those that settingNames has first.
+func (p processNow) to(next map[string]any) []difference {
+	known := slices.Collect(maps.Keys(next))
+	slices.SortFunc(known, func(a, b string) int {
+		return cmp.Or(cmp.Compare(settingOrder(a), settingOrder(b)), cmp.Compare(a, b))
+	})
 	var out []difference
-	add := func(what, was, value string) {
-		if was != value {
-			out = append(out, difference{p.Type + ": " + what, was, value})
+	for _, key := range known {
+		raw, err := json.Marshal(next[key])
+		if err != nil {
+			continue
+		}
+		name, show := strings.ReplaceAll(key, "_", " "), compact
+		if at := settingOrder(key); at < len(settingNames) {
+			name, show = settingNames[at].name, settingNames[at].show
+		}
+		if was, value := show(p[key]), show(raw); was != value {
+			out = append(out, difference{p.kind() + ": " + name, was, value})
 		}
 	}
-	megabytes := func(n int) string { return strconv.Itoa(n) + " MB" }
-	add("command", p.Command, next.Command)
-	add("memory", megabytes(p.MemoryMB), megabytes(next.MemoryMB))
-	add("disk", megabytes(p.DiskMB), megabytes(next.DiskMB))
-	add("log rate", rateText(p.LogRate), rateText(next.LogRate))
-	add("health check", compact(p.Health), compact(next.Health))
-	add("readiness health check", compact(p.Readiness), compact(next.Readiness))
 	return out
+}
+
+// settingNames are the settings whose names or values the page shows otherwise than the API. Others
+// need no entry.
+var settingNames = []struct {
+	key, name string
+	show      func(json.RawMessage) string
+}{
+	{"command", "command", compact},
+	{"memory_in_mb", "memory", inNumber(func(n int64) string { return strconv.FormatInt(n, 10) + " MB" })},
+	{"disk_in_mb", "disk", inNumber(func(n int64) string { return strconv.FormatInt(n, 10) + " MB" })},
+	{"log_rate_limit_in_bytes_per_second", "log rate", inNumber(rateText)},
+}
+
+// settingOrder returns the place of a key in settingNames, or the place after them.
+func settingOrder(key string) int {
+	for i, s := range settingNames {
+		if s.key == key {
+			return i
+		}
+	}
+	return len(settingNames)
+}
+
+func inNumber(show func(int64) string) func(json.RawMessage) string {
+	return func(raw json.RawMessage) string {
+		var n int64
+		if json.Unmarshal(raw, &n) != nil {
+			return ""
+		}
+		return show(n)
+	}
 }
 
 func rateText(n int64) string {
@@ -185,11 +218,14 @@ func rateText(n int64) string {
 	return page.HumanBytes(n) + "/s"
 }
 
-// compact returns JSON in one line, with its members in order.
+// compact returns JSON in one line, with its members in order. Texts have no quotes, and null is empty.
 func compact(raw json.RawMessage) string {
 	var v any
-	if len(raw) == 0 || json.Unmarshal(raw, &v) != nil {
+	if len(raw) == 0 || json.Unmarshal(raw, &v) != nil || v == nil {
 		return ""
+	}
+	if text, isText := v.(string); isText {
+		return text
 	}
 	text, _ := json.Marshal(v) // it was JSON
 	return string(text)
@@ -257,7 +293,7 @@ func sidecarChanges(now []sidecarNow, then *cfapi.Revision) []difference {
 
 // optionsOf returns options in one form, whether there are none or empty ones.
 func optionsOf(raw json.RawMessage) string {
-	if text := compact(raw); text != "null" && text != "{}" {
+	if text := compact(raw); text != "{}" {
 		return text
 	}
 	return ""

@@ -138,9 +138,12 @@ func (p *Platform) FittingProcess(tx platform.Tx, app *platform.App, kind string
 // the app's guid, as in Cloud Foundry.
 func (p *Platform) NewProcess(app *platform.App, kind string) *platform.Process {
 	process := &platform.Process{
-		AppGUID: app.GUID, Type: kind, MemoryMB: p.MemoryMB, DiskMB: p.DiskMB, LogRate: platform.DefaultLogRate,
-		Health:    platform.HealthCheck{Type: platform.CheckProcess},
-		Readiness: platform.HealthCheck{Type: platform.CheckProcess}, Version: uuid.NewString(),
+		AppGUID: app.GUID, Type: kind, Version: uuid.NewString(),
+		ProcessSettings: platform.ProcessSettings{
+			MemoryMB: p.MemoryMB, DiskMB: p.DiskMB, LogRate: platform.DefaultLogRate,
+			Health:    platform.HealthCheck{Type: platform.CheckProcess},
+			Readiness: platform.HealthCheck{Type: platform.CheckProcess},
+		},
 	}
 	if kind == platform.WebProcess {
 		process.GUID, process.Instances, process.Health.Type = app.GUID, 1, platform.CheckPort

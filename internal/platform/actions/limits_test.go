@@ -14,16 +14,20 @@ import (
 
 func TestDemand(t *testing.T) {
 	t.Parallel()
+	process := func(instances, memory int, rate int64) platform.Process {
+		return platform.Process{Instances: instances,
+			ProcessSettings: platform.ProcessSettings{MemoryMB: memory, LogRate: rate}}
+	}
 	started, stopped := &platform.App{State: platform.AppStarted}, &platform.App{State: platform.AppStopped}
 	for _, x := range []struct {
 		app     *platform.App
 		process platform.Process
 		want    demand
 	}{
-		{started, platform.Process{Instances: 3, MemoryMB: 10, LogRate: 5}, demand{3, 30, 15}},
-		{started, platform.Process{Instances: 2, MemoryMB: 10, LogRate: -1}, demand{2, 20, -1}},
-		{started, platform.Process{MemoryMB: 10, LogRate: -1}, demand{}},
-		{stopped, platform.Process{Instances: 3, MemoryMB: 10}, demand{}},
+		{started, process(3, 10, 5), demand{3, 30, 15}},
+		{started, process(2, 10, -1), demand{2, 20, -1}},
+		{started, process(0, 10, -1), demand{}},
+		{stopped, process(3, 10, 0), demand{}},
 	} {
 		if got := demandOf(x.app, &x.process); got != x.want {
 			t.Errorf("demandOf(%s, %+v) = %+v, want %+v", x.app.State, x.process, got, x.want)
@@ -71,7 +75,7 @@ func fixture(t *testing.T) (platform.Store, *platform.App, *platform.Process) {
 	id := func(guid string) platform.Resource { return platform.Resource{GUID: guid} }
 	app := &platform.App{Resource: id("app"), Name: "a", SpaceGUID: "space", State: platform.AppStarted}
 	process := &platform.Process{Resource: id("app"), AppGUID: "app", Type: platform.WebProcess, Instances: 1,
-		MemoryMB: 40, DiskMB: 1, LogRate: -1}
+		ProcessSettings: platform.ProcessSettings{MemoryMB: 40, DiskMB: 1, LogRate: -1}}
 	err := store.Update(t.Context(), func(tx platform.Tx) error {
 		return errors.Join(
 			tx.OrganizationQuotas().Insert(&platform.OrganizationQuota{Resource: id("quota"), Name: "q",

@@ -93,9 +93,10 @@ func TestListsReadTheStoreAFewTimes(t *testing.T) {
 				}
 				for _, err := range []error{
 					tx.Processes().Insert(&platform.Process{Resource: platform.Resource{GUID: app.GUID}, AppGUID: app.GUID,
-						Type: "web", Version: uuid.NewString(), Instances: 1, Command: "x",
-						Health:    platform.HealthCheck{Type: platform.CheckPort},
-						Readiness: platform.HealthCheck{Type: platform.CheckProcess}}),
+						Type: "web", Version: uuid.NewString(), Instances: 1,
+						ProcessSettings: platform.ProcessSettings{Command: "x",
+							Health:    platform.HealthCheck{Type: platform.CheckPort},
+							Readiness: platform.HealthCheck{Type: platform.CheckProcess}}}),
 					tx.Destinations().Insert(&platform.Destination{RouteGUID: route.GUID, AppGUID: app.GUID, ProcessType: "web",
 						Protocol: "http1"}),
 				} {

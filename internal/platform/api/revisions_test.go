@@ -17,7 +17,7 @@ func TestRevisionsCreated(t *testing.T) {
 	list := "GET /v3/apps/$app/revisions?order_by=-created_at"
 	w.play([]step{
 		{as: "dev", do: list, want: 200, has: []string{`"total_results":1`, `"version":1`, `"description":"Initial revision."`, `"deployable":true`, `"droplet":{"guid":"$d1"}`,
-			`"processes":{"web":{"command":null},"worker":{"command":null}}`, `"ingot":{"processes":{"web":{"memory_in_mb":1024`,
+			`"processes":{"web":{"command":null},"worker":{"command":null}}`, `"ingot":{"processes":{"web":{"user":null,"memory_in_mb":1024`,
 			`"sidecars":[]`, "/environment_variables"}, not: []string{"hunter2"}, save: "first"},
 		{as: "dev", do: "GET /v3/apps/$app", want: 200, has: []string{"/v3/apps/$app/revisions/deployed"}},
 		{as: "dev", do: "GET /v3/processes/$app", want: 200, has: []string{`"revision":{"data":{"guid":"$first"}}`}},

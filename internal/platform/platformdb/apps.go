@@ -105,7 +105,7 @@ var revisions = define(table[platform.Revision]{
 		text("description", func(r *platform.Revision) *string { return &r.Description }),
 		sealed("platform_revisions", "environment", (*platform.Revision).Base,
 			func(r *platform.Revision) *map[string]string { return &r.Env }),
-		object("processes", func(r *platform.Revision) *map[string]platform.RevisionProcess { return &r.Processes }),
+		object("processes", func(r *platform.Revision) *map[string]platform.ProcessSettings { return &r.Processes }),
 		object("sidecars", func(r *platform.Revision) *[]platform.RevisionSidecar { return &r.Sidecars }),
 		sealed("platform_revisions", "sidecar_options", (*platform.Revision).Base,
 			func(r *platform.Revision) *map[string]platform.SidecarOptions { return &r.Options }),

@@ -26,8 +26,9 @@ func (k *bench) running() string {
 		if err := tx.Droplets().Insert(d); err != nil {
 			return err
 		}
-		p := &platform.Process{AppGUID: k.app.GUID, Type: platform.WebProcess, Instances: 1, MemoryMB: 64, DiskMB: 64,
-			LogRate: -1, Version: "v1", DropletGUID: d.GUID}
+		p := &platform.Process{AppGUID: k.app.GUID, Type: platform.WebProcess, Instances: 1,
+			ProcessSettings: platform.ProcessSettings{MemoryMB: 64, DiskMB: 64, LogRate: -1},
+			Version:         "v1", DropletGUID: d.GUID}
 		if err := tx.Processes().Insert(p); err != nil {
 			return err
 		}

@@ -203,22 +203,32 @@ func (a *API) scaleProcess(w http.ResponseWriter, r *http.Request) error {
 
 type processBody struct {
 	rest.ResourceBody
-	Version       string         `json:"version"`
-	Type          string         `json:"type"`
-	Command       *string        `json:"command"`
-	User          *string        `json:"user"`
-	Instances     int            `json:"instances"`
-	MemoryMB      int            `json:"memory_in_mb"`
-	DiskMB        int            `json:"disk_in_mb"`
-	LogRate       int64          `json:"log_rate_limit_in_bytes_per_second"`
-	Health        checkBody      `json:"health_check"`
-	Readiness     checkBody      `json:"readiness_health_check"`
-	OnCredentials string         `json:"on_credentials,omitempty"`
+	Version   string  `json:"version"`
+	Type      string  `json:"type"`
+	Command   *string `json:"command"`
+	Instances int     `json:"instances"`
+	settingsBody
 	MinHealthy    *int           `json:"min_healthy_time,omitempty"`
 	Relationships map[string]any `json:"relationships"`
 	Metadata      rest.Metadata  `json:"metadata"`
 	Links         rest.Links     `json:"links"`
 	Running       *[]runningBody `json:"process_instances,omitempty"`
+}
+
+// settingsBody are the settings that a rollback restores, besides the command.
+type settingsBody struct {
+	User          *string   `json:"user"`
+	MemoryMB      int       `json:"memory_in_mb"`
+	DiskMB        int       `json:"disk_in_mb"`
+	LogRate       int64     `json:"log_rate_limit_in_bytes_per_second"`
+	Health        checkBody `json:"health_check"`
+	Readiness     checkBody `json:"readiness_health_check"`
+	OnCredentials *string   `json:"on_credentials"`
+}
+
+func presentSettings(s *platform.ProcessSettings) settingsBody {
+	return settingsBody{rest.OrNull(s.User), s.MemoryMB, s.DiskMB, s.LogRate, presentCheck(s.Health, true),
+		presentCheck(s.Readiness, false), rest.OrNull(s.OnCredentials)}
 }
 
 type checkBody struct {
@@ -344,10 +354,7 @@ func presentProcess(req *rest.Request, process *platform.Process, space string) 
 	self := "/processes/" + rest.Escape(process.GUID)
 	return processBody{
 		ResourceBody: rest.PresentResource(&process.Resource), Version: process.Version, Type: process.Type,
-		User:      rest.OrNull(process.User),
-		Instances: process.Instances, MemoryMB: process.MemoryMB, DiskMB: process.DiskMB, LogRate: process.LogRate,
-		Health: presentCheck(process.Health, true), Readiness: presentCheck(process.Readiness, false),
-		OnCredentials: process.OnCredentials,
+		Instances: process.Instances, settingsBody: presentSettings(&process.ProcessSettings),
 		MinHealthy:    process.MinHealthy,
 		Relationships: map[string]any{"app": rest.ToOne(process.AppGUID), "revision": revisionOf(process)},
 		Metadata:      rest.PresentMetadata(&process.Metadata),

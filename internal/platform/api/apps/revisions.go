@@ -82,19 +82,8 @@ type revisionSidecar struct {
 
 // revisionExtras is what else a rollback restores, an extension of Ingot.
 type revisionExtras struct {
-	Processes map[string]revisionSettings         `json:"processes"` // by type
+	Processes map[string]settingsBody             `json:"processes"` // by type
 	Sidecars  map[string]*platform.SidecarOptions `json:"sidecars"`  // by name, of those that have options
-}
-
-// revisionSettings are the settings of a process.
-type revisionSettings struct {
-	MemoryMB  int       `json:"memory_in_mb"`
-	DiskMB    int       `json:"disk_in_mb"`
-	LogRate   int64     `json:"log_rate_limit_in_bytes_per_second"`
-	Health    checkBody `json:"health_check"`
-	Readiness checkBody `json:"readiness_health_check"`
-	// OnCredentials is as in processes.
-	OnCredentials string `json:"on_credentials,omitempty"`
 }
 
 // presentRevisions presents revisions of one app.
@@ -132,7 +121,7 @@ func presentRevision(req *rest.Request, r *platform.Revision, secrets bool) revi
 		Relationships: map[string]any{"app": rest.ToOne(r.AppGUID)}, Metadata: rest.PresentMetadata(&r.Metadata),
 		Links: rest.Links{"self": req.Link(self), "app": req.Link("/apps/", rest.Escape(r.AppGUID)),
 			"environment_variables": req.Link(self, "/environment_variables")},
-		Ingot: revisionExtras{Processes: map[string]revisionSettings{}, Sidecars: map[string]*platform.SidecarOptions{}},
+		Ingot: revisionExtras{Processes: map[string]settingsBody{}, Sidecars: map[string]*platform.SidecarOptions{}},
 	}
 	for kind, p := range r.Processes {
 		command := p.Command
@@ -140,8 +129,7 @@ func presentRevision(req *rest.Request, r *platform.Revision, secrets bool) revi
 			command = rest.Hidden
 		}
 		body.Processes[kind] = revisionProcess{rest.OrNull(command)}
-		body.Ingot.Processes[kind] = revisionSettings{p.MemoryMB, p.DiskMB, p.LogRate, presentCheck(p.Health, true),
-			presentCheck(p.Readiness, false), p.OnCredentials}
+		body.Ingot.Processes[kind] = presentSettings(&p)
 	}
 	for _, s := range r.Sidecars {
 		one := revisionSidecar{Name: s.Name, Command: s.Command, ProcessTypes: append([]string{}, s.ProcessTypes...)}

@@ -22,7 +22,7 @@ func TestJavaHeapBesideSidecar(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.WriteProgram(t, filepath.Join(home, "bin", "java"), "#!/bin/sh\necho \"java $*\"\n")
-	process := &platform.Process{Type: "web", MemoryMB: 512}
+	process := &platform.Process{Type: "web", ProcessSettings: platform.ProcessSettings{MemoryMB: 512}}
 	for name, test := range map[string]struct {
 		sidecars []*platform.Sidecar
 		want     []string
