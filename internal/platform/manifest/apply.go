@@ -194,9 +194,9 @@ func (a *Applier) processes(tx platform.Tx, app *platform.App, m *App) error {
 			if process, err = a.Platform.FittingProcess(tx, app, want.Type); err != nil {
 				return err
 			}
-			if want.MemoryMB != nil {
-				process.MemoryMB = *want.MemoryMB
-			}
+			wanted := *process
+			want.Set(&wanted)
+			process.MemoryMB = wanted.MemoryMB
 			err = a.Platform.CreateProcess(tx, a.Actor, app, process)
 		}
 		if err == nil {
@@ -210,35 +210,21 @@ func (a *Applier) processes(tx platform.Tx, app *platform.App, m *App) error {
 }
 
 func (a *Applier) process(tx platform.Tx, app *platform.App, process *platform.Process, want *Process) error {
-	before := *process
-	if want.Command != nil {
-		process.Command = *want.Command
+	before, wanted := *process, *process
+	want.Set(&wanted)
+	scale := platform.Scale{
+		Instances: changed(wanted.Instances, before.Instances), MemoryMB: changed(wanted.MemoryMB, before.MemoryMB),
+		DiskMB: changed(wanted.DiskMB, before.DiskMB), LogRate: changed(wanted.LogRate, before.LogRate),
 	}
-	if want.User != nil {
-		process.User = *want.User
-	}
-	want.Health.apply(&process.Health)
-	want.Readiness.apply(&process.Readiness)
-	if want.OnCredentials != nil {
-		process.OnCredentials = *want.OnCredentials
-	}
-	if want.MinHealthy != nil {
-		process.MinHealthy = want.MinHealthy
-	}
-	if !reflect.DeepEqual(process.MinHealthy, before.MinHealthy) || process.OnCredentials != before.OnCredentials ||
-		process.Command != before.Command || process.User != before.User || process.Health != before.Health ||
-		process.Readiness != before.Readiness {
+	// Scaling is an operation of its own, with checks of quotas.
+	*process = wanted
+	process.Instances, process.MemoryMB = before.Instances, before.MemoryMB
+	process.DiskMB, process.LogRate = before.DiskMB, before.LogRate
+	if !reflect.DeepEqual(*process, before) {
 		if err := a.Platform.UpdateProcess(tx, a.Actor, app, process,
 			map[string]any{actions.ManifestTriggered: true}); err != nil {
 			return err
 		}
-	}
-	scale := platform.Scale{
-		Instances: changedInt(want.Instances, process.Instances), MemoryMB: changedInt(want.MemoryMB, process.MemoryMB),
-		DiskMB: changedInt(want.DiskMB, process.DiskMB),
-	}
-	if want.LogRate != nil && *want.LogRate != process.LogRate {
-		scale.LogRate = want.LogRate
 	}
 	if scale == (platform.Scale{}) {
 		return nil
@@ -246,31 +232,12 @@ func (a *Applier) process(tx platform.Tx, app *platform.App, process *platform.P
 	return a.Platform.ScaleProcess(tx, a.Actor, app, process, scale, true)
 }
 
-func changedInt(want *int, have int) *int {
-	if want == nil || *want == have {
+// changed returns a value that differs from the one before, otherwise nil.
+func changed[T comparable](want, have T) *T {
+	if want == have {
 		return nil
 	}
-	return want
-}
-
-func (c Check) apply(h *platform.HealthCheck) {
-	if c.Type != nil {
-		h.Type = *c.Type
-		if h.Type != platform.CheckHTTP {
-			h.Endpoint = ""
-		} else if h.Endpoint == "" {
-			h.Endpoint = "/"
-		}
-	}
-	if c.Endpoint != nil {
-		h.Type, h.Endpoint = platform.CheckHTTP, *c.Endpoint
-	}
-	for _, set := range []struct{ from, to *int }{{c.Timeout, &h.Timeout}, {c.InvocationTimeout, &h.InvocationTimeout},
-		{c.Interval, &h.Interval}} {
-		if set.from != nil {
-			*set.to = *set.from
-		}
-	}
+	return &want
 }
 
 // sidecars updates sidecars by name; those that are not listed stay unchanged.

@@ -23,24 +23,13 @@ type Change struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// processKeys are the keys of a process. An app may have them itself, for its web
-// process.
-var processKeys = []string{
-	"command", "user", "instances", "memory", "disk-quota", "log-rate-limit-per-second", "timeout",
-	"health-check-type", "health-check-http-endpoint", "health-check-invocation-timeout", "health-check-interval",
-	"readiness-health-check-type", "readiness-health-check-http-endpoint", "readiness-health-check-invocation-timeout",
-	"readiness-health-check-interval", "min-healthy-time", "on-credentials",
-}
+// compared are the keys of an app that Diff compares, besides those of its web process. Like Cloud
+// Foundry it omits memory and disk of the app itself: clients that always send them would
+// always see a difference.
+var compared = []string{"env", "lifecycle", "buildpacks", "stack", "features", "metadata", "processes", "routes",
+	"services", "sidecars"}
 
-// compared are the keys of an app that Diff compares. Like Cloud Foundry it omits
-// memory and disk of the app itself: clients that always send them would always see
-// a difference.
-var compared = append([]string{"env", "lifecycle", "buildpacks", "stack", "features", "metadata", "processes", "routes",
-	"services", "sidecars"},
-	slices.DeleteFunc(slices.Clone(processKeys), func(k string) bool { return k == "memory" || k == "disk-quota" })...)
-
-// clearable are the keys that null resets; for others null means nothing.
-var clearable = []string{"command", "user", "buildpacks"}
+var notCompared = []string{"memory", "disk-quota"}
 
 // Diff compares a manifest with the apps of a space. It compares only keys in the
 // manifest, and paths have the keys as written there.
@@ -72,7 +61,8 @@ func Diff(tx platform.Tx, space *platform.Space, m *Manifest) ([]Change, error) 
 			if name == "routes" && app.NoRoute {
 				continue // no route is mapped
 			}
-			if !slices.Contains(compared, name) || !ownKeys && slices.Contains(processKeys, name) || !says(name, app.raw[key]) {
+			ofProcess := ownKeys && processFieldOf(name) != nil && !slices.Contains(notCompared, name)
+			if !ofProcess && !slices.Contains(compared, name) || !says(name, app.raw[key]) {
 				continue
 			}
 			out = append(out, compare(path+"/"+escape(key), name, current[name], normalValue(name, app.raw[key]))...)
@@ -81,8 +71,15 @@ func Diff(tx platform.Tx, space *platform.Space, m *Manifest) ([]Change, error) 
 	return out, nil
 }
 
-// says reports whether a value changes something.
-func says(key string, v any) bool { return v != nil || slices.Contains(clearable, key) }
+// says reports whether a value changes something. Null resets some settings; for others it means
+// nothing.
+func says(key string, v any) bool {
+	if v != nil || key == "buildpacks" {
+		return true
+	}
+	field := processFieldOf(key)
+	return field != nil && field.clearable
+}
 
 // addWebProcess adds the keys of the web process to the app, unless the manifest
 // lists that process: then the app's own keys have no effect.
@@ -98,7 +95,7 @@ func addWebProcess(current, raw map[string]any) bool {
 	have, _ := current["processes"].([]any)
 	if at := slices.IndexFunc(have, isWeb); at >= 0 {
 		for k, v := range have[at].(map[string]any) {
-			if k := dashed(k); slices.Contains(processKeys, k) {
+			if k := dashed(k); processFieldOf(k) != nil {
 				current[k] = v
 			}
 		}
@@ -123,25 +120,10 @@ func fromYAML(v any) map[string]any {
 // normalValue returns a value in canonical form, so that 1G and 1024M are equal.
 func normalValue(key string, v any) any {
 	v = plain(v)
+	if field := processFieldOf(key); field != nil {
+		return field.canonical(v)
+	}
 	switch key {
-	case "memory", "disk-quota":
-		if mb, err := megabytes(v); err == nil {
-			return showMB(mb)
-		}
-	case "log-rate-limit-per-second":
-		if rate, err := logRate(v); err == nil {
-			return showRate(rate)
-		}
-	case "command", "user":
-		if v = orDetected(text(v)); v == "" {
-			return nil
-		}
-	case "health-check-type", "readiness-health-check-type":
-		if v == "none" {
-			return string(platform.CheckProcess)
-		}
-	case "on-credentials":
-		return onCredentials(text(v))
 	case "buildpacks":
 		if list, _ := v.([]any); len(list) == 0 {
 			return nil
@@ -163,12 +145,6 @@ func normalValue(key string, v any) any {
 		return eachEntry(v, normalRoute)
 	case "services":
 		return normalServices(v)
-	default:
-		if s, ok := v.(string); ok && slices.Contains(processKeys, key) {
-			if n, err := strconv.Atoi(s); err == nil {
-				return n
-			}
-		}
 	}
 	return v
 }
@@ -311,7 +287,7 @@ func compareLists(path, id string, was any, wants []any) []Change {
 		}
 		for _, k := range slices.Sorted(maps.Keys(want)) {
 			name := dashed(k)
-			if id == "type" && !slices.Contains(processKeys, name) || k == id || k == "parameters" {
+			if id == "type" && processFieldOf(name) == nil || k == id || k == "parameters" {
 				continue
 			}
 			out = append(out, compare(at+"/"+escape(k), name, have[name], want[k])...)

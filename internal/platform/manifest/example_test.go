@@ -3,6 +3,7 @@ package manifest_test
 import (
 	"fmt"
 
+	"ingot/internal/platform"
 	"ingot/internal/platform/manifest"
 )
 
@@ -20,7 +21,9 @@ applications:
 		panic(err)
 	}
 	app := m.Apps[0]
-	fmt.Println(app.Name, *app.Processes[0].MemoryMB, app.Sidecars[0].Command)
+	var web platform.Process
+	app.Processes[0].Set(&web)
+	fmt.Println(app.Name, web.MemoryMB, app.Sidecars[0].Command)
 
 	_, err = manifest.Parse([]byte("applications:\n- name: shop\n  instances: -1\n"))
 	fmt.Println(err)

@@ -41,7 +41,7 @@ func TestParserKnowsTheListedKeys(t *testing.T) {
 		read = append(read, "health-check"+m[1], "readiness-health-check"+m[1])
 	}
 	slices.Sort(read)
-	if read = slices.Compact(read); len(read) < 30 {
+	if read = slices.Compact(read); len(read) < 20 {
 		t.Fatalf("only %v", read)
 	}
 	for _, key := range read {

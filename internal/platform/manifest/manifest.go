@@ -39,29 +39,16 @@ type Metadata struct {
 
 // Process is a process type.
 type Process struct {
-	Type      string
-	Command   *string // "" means that of the droplet
-	User      *string
-	Instances *int
-	MemoryMB  *int
-	DiskMB    *int
-	LogRate   *int64
-	Health    Check
-	Readiness Check
-	// OnCredentials is what instances need when credentials change; "" is the default.
-	OnCredentials *string
-	// MinHealthy is how many seconds a new instance must be ready before a deployment counts
-	// it.
-	MinHealthy *int
+	Type string
+	// edits are the settings that the manifest has.
+	edits []edit
 }
 
-// Check is a health or readiness check.
-type Check struct {
-	Type              *platform.CheckType
-	Endpoint          *string
-	Timeout           *int
-	InvocationTimeout *int
-	Interval          *int
+// Set sets what the manifest says of a process; other settings stay.
+func (p *Process) Set(to *platform.Process) {
+	for _, change := range p.edits {
+		change(to)
+	}
 }
 
 // Sidecar is a sidecar.

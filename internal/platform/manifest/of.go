@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -191,39 +192,11 @@ func describeRoutes(tx platform.Tx, app *platform.App) ([]yaml.MapSlice, error) 
 }
 
 func describeProcess(p *platform.Process) yaml.MapSlice {
-	out := yaml.MapSlice{
-		{Key: "type", Value: p.Type}, {Key: "instances", Value: p.Instances}, {Key: "memory", Value: showMB(p.MemoryMB)},
-		{Key: "disk_quota", Value: showMB(p.DiskMB)}, {Key: "log-rate-limit-per-second", Value: showRate(p.LogRate)},
-	}
-	set := func(key string, value any) { out = append(out, yaml.MapItem{Key: key, Value: value}) }
-	if p.Command != "" {
-		set("command", p.Command)
-	}
-	if p.User != "" {
-		set("user", p.User)
-	}
-	check := func(prefix string, h platform.HealthCheck) {
-		set(prefix+"-type", string(h.Type))
-		if h.Type == platform.CheckHTTP {
-			set(prefix+"-http-endpoint", h.Endpoint)
+	out := yaml.MapSlice{{Key: "type", Value: p.Type}}
+	for _, f := range processFields {
+		if v := f.show(p); v != nil {
+			out = append(out, yaml.MapItem{Key: cmp.Or(f.written, f.key), Value: v})
 		}
-		if h.InvocationTimeout > 0 {
-			set(prefix+"-invocation-timeout", h.InvocationTimeout)
-		}
-		if h.Interval > 0 {
-			set(prefix+"-interval", h.Interval)
-		}
-	}
-	check("health-check", p.Health)
-	if p.Health.Timeout > 0 {
-		set("timeout", p.Health.Timeout)
-	}
-	check("readiness-health-check", p.Readiness)
-	if p.MinHealthy != nil {
-		set("min-healthy-time", *p.MinHealthy)
-	}
-	if p.OnCredentials != "" {
-		set("on-credentials", p.OnCredentials)
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ingot/internal/platform"
 	"ingot/internal/platform/manifest"
 )
 
@@ -59,8 +60,10 @@ func TestParseOneFlags(t *testing.T) {
 			continue
 		}
 		app := m.Apps[0]
-		web := app.Processes[0]
-		if web.Type != "web" || *web.MemoryMB != 64 || *web.Instances != 3 || !app.RandomRoute || app.DefaultRoute {
+		var web platform.Process
+		app.Processes[0].Set(&web)
+		if app.Processes[0].Type != "web" || web.MemoryMB != 64 || web.Instances != 3 || !app.RandomRoute ||
+			app.DefaultRoute {
 			t.Errorf("%s: %+v, %+v", text, app, web)
 		}
 	}

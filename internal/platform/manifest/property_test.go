@@ -73,6 +73,9 @@ func drawProcessKeys(d *drawn) {
 	d.maybe(rapid.SampledFrom([]string{"disk_quota", "disk-quota"}).Draw(t, "spelling"),
 		func() any { return anyOf(t, "disk", sizes...) })
 	d.maybe("log-rate-limit-per-second", func() any { return anyOf[any](t, "rate", -1, 0, "-1", "1K", "1000B", "2MB") })
+	d.maybe("user", func() any { return anyOf[any](t, "user", "vcap", "root", nil) })
+	d.maybe("min-healthy-time", func() any { return anyOf[any](t, "least", 0, 10, "20", nil) })
+	d.maybe("on_credentials", func() any { return anyOf[any](t, "on credentials", "none", "Restart", "hup", nil) })
 	d.maybe("timeout", func() any { return rapid.IntRange(1, 300).Draw(t, "timeout") })
 	for _, prefix := range []string{"health-check", "readiness_health_check"} {
 		switch rapid.IntRange(0, 3).Draw(t, prefix) {

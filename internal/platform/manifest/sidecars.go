@@ -41,15 +41,19 @@ func (p *parser) sidecarOptions(keys map[string]any) platform.SidecarOptions {
 	}
 	o.Optional = p.flag(keys, "optional")
 	o.MemoryEnforced = p.flag(keys, "memory-enforced")
-	if n := p.number(keys, "cpu-weight", 1); n != nil {
-		o.CPUWeight = *n
+	if v := keys["cpu-weight"]; v != nil {
+		o.CPUWeight = p.number(v, "cpu-weight", 1)
 	}
-	if n := p.number(keys, "stop-grace", 1); n != nil {
-		o.StopGrace = *n
+	if v := keys["stop-grace"]; v != nil {
+		o.StopGrace = p.number(v, "stop-grace", 1)
 	}
-	health := p.healthCheck(keys, "health-check")
-	health.Timeout = p.number(keys, "timeout", 1)
-	o.Health, o.Readiness = health.orNil(), p.healthCheck(keys, "readiness-health-check").orNil()
+	o.Health, o.Readiness = p.sidecarCheck("health-check", keys), p.sidecarCheck("readiness-health-check", keys)
+	if v := keys[timeoutKey]; v != nil {
+		if o.Health == nil {
+			o.Health = &platform.HealthCheck{Type: platform.CheckProcess}
+		}
+		o.Health.Timeout = p.number(v, timeoutKey, 1)
+	}
 	return o
 }
 
@@ -85,14 +89,20 @@ func onCredentials(word string) string {
 	return "SIG" + strings.TrimPrefix(strings.ToUpper(word), "SIG")
 }
 
-// orNil returns the check, or nil if the manifest has none.
-func (c Check) orNil() *platform.HealthCheck {
-	if c == (Check{}) {
+// sidecarCheck returns the health or readiness check of a sidecar, or nil if the manifest has none.
+func (p *parser) sidecarCheck(prefix string, keys map[string]any) *platform.HealthCheck {
+	h := &platform.HealthCheck{Type: platform.CheckProcess}
+	given := false
+	for _, c := range checkKeys {
+		if v := keys[prefix+c.suffix]; v != nil {
+			c.read(p, prefix, v, keys)(h)
+			given = true
+		}
+	}
+	if !given {
 		return nil
 	}
-	h := platform.HealthCheck{Type: platform.CheckProcess}
-	c.apply(&h)
-	return &h
+	return h
 }
 
 // flag returns a boolean; missing means false.
