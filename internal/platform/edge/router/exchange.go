@@ -2,13 +2,14 @@ package router
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
@@ -218,8 +219,10 @@ func newRequestID() string {
 }
 
 func putRequestID(s []byte) {
+	// Ids have to differ, and need not be secret: crypto/rand would ask the kernel for each request.
 	var b [16]byte
-	_, _ = rand.Read(b[:])
+	binary.NativeEndian.PutUint64(b[:8], rand.Uint64())
+	binary.NativeEndian.PutUint64(b[8:], rand.Uint64())
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	hex.Encode(s[0:8], b[0:4])
 	hex.Encode(s[9:13], b[4:6])

@@ -121,7 +121,7 @@ func NewProxy(t *Table, o Options) *Proxy {
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite:        p.rewrite,
 		Transport:      p.wire,
-		FlushInterval:  -1,
+		FlushInterval:  flushAfter,
 		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		BufferPool:     new(bufferPool),
 		ModifyResponse: p.modifyResponse,
@@ -141,6 +141,10 @@ func (p *Proxy) Close() {
 
 // endFor is how long Close waits for requests whose connections are closed.
 const endFor = 5 * time.Second
+
+// flushAfter is how long the beginning of a response of known length may wait for more of it: most are complete by then,
+// and go out in one write. Responses without a length are passed on at once.
+const flushAfter = 5 * time.Millisecond
 
 // settle waits until no request is in ServeHTTP, so that requests that were cut off reach
 // the access log, too.
@@ -204,10 +208,12 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	x.sticky, x.hashed = stickyInstance(r.Header["Cookie"]), x.pool.hash.keyOf(r)
 	x.repeatable = r.ContentLength == 0 && idempotent(r.Method, idempotencyKeyed(r.Header))
 	// Apps decide how long their requests take: remove the server's deadline and one left
-	// on the connection by the previous request.
+	// on the connection by the previous request. Streams of HTTP/2 begin without one.
 	control := http.NewResponseController(rw)
-	_ = control.SetReadDeadline(time.Time{})
-	_ = control.SetWriteDeadline(time.Time{})
+	if r.ProtoMajor == 1 {
+		_ = control.SetReadDeadline(time.Time{})
+		_ = control.SetWriteDeadline(time.Time{})
+	}
 	if m.Route.RouteServiceURL != "" && !p.throughService(x, r, m.Route.RouteServiceURL) {
 		return
 	}

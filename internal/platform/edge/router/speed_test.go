@@ -3,6 +3,7 @@ package router_test
 import (
 	"bufio"
 	"bytes"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -141,5 +142,58 @@ func BenchmarkAccessLine(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		out = a.AppendLine(out[:0])
+	}
+}
+
+// BenchmarkHTTP2 has the proxy and a stock one pass on requests of HTTP/2 to an app that speaks HTTP/1.1. The client is
+// the same for both.
+func BenchmarkHTTP2(b *testing.B) {
+	for name, handler := range map[string]func() http.Handler{
+		"router": func() http.Handler {
+			f := newFront(b, router.Options{})
+			f.route("app.test", router.Backend{Address: bareBackend(b), AppGUID: "app", InstanceGUID: "instance"})
+			return f.proxy
+		},
+		"stock": func() http.Handler {
+			p := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: bareBackend(b)})
+			transport := &http.Transport{MaxIdleConnsPerHost: 64}
+			b.Cleanup(transport.CloseIdleConnections)
+			p.Transport = transport
+			return p
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			s := httptest.NewUnstartedServer(handler())
+			s.Config.Protocols = new(http.Protocols)
+			s.Config.Protocols.SetUnencryptedHTTP2(true)
+			s.Start()
+			b.Cleanup(s.Close)
+			var protocols http.Protocols
+			protocols.SetUnencryptedHTTP2(true)
+			b.ReportAllocs()
+			b.SetParallelism(8)
+			b.RunParallel(func(pb *testing.PB) {
+				t := &http.Transport{Protocols: &protocols, DisableCompression: true}
+				defer t.CloseIdleConnections()
+				for pb.Next() {
+					req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, s.URL, nil)
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					req.Host = "app.test"
+					res, err := t.RoundTrip(req)
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					_, err = io.Copy(io.Discard, res.Body)
+					if err != nil || res.StatusCode != http.StatusOK {
+						b.Errorf("%s, %v", res.Status, err)
+					}
+					_ = res.Body.Close()
+				}
+			})
+		})
 	}
 }

@@ -61,6 +61,38 @@ func TestStreaming(t *testing.T) {
 }
 
 // A backend may answer while the request is still coming in.
+// TestPartOfKnownLength: the beginning of a response reaches the client while the app waits, also if its length is known.
+func TestPartOfKnownLength(t *testing.T) {
+	t.Parallel()
+	for _, client := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			f := newFront(t, router.Options{})
+			arrived := make(chan struct{})
+			f.route("app.test", backend(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", "6")
+				fmt.Fprint(w, "abc")
+				_ = http.NewResponseController(w).Flush()
+				<-arrived
+				fmt.Fprint(w, "def")
+			}))
+			if client == "HTTP/2.0" {
+				f.client.Transport.(*http.Transport).Protocols = new(http.Protocols)
+				f.client.Transport.(*http.Transport).Protocols.SetUnencryptedHTTP2(true)
+			}
+			res := f.do(f.request(http.MethodGet, "http://app.test/", nil))
+			part := make([]byte, 3)
+			if _, err := io.ReadFull(res.Body, part); err != nil || string(part) != "abc" || res.Proto != client {
+				t.Errorf("%s: %q, %v", res.Proto, part, err)
+			}
+			close(arrived)
+			if rest, err := io.ReadAll(res.Body); err != nil || string(rest) != "def" {
+				t.Errorf("the rest is %q, %v", rest, err)
+			}
+		})
+	}
+}
+
 func TestFullDuplex(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []router.Protocol{http1, router.HTTP2} {

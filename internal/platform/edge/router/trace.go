@@ -1,8 +1,9 @@
 package router
 
 import (
-	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 
@@ -259,7 +260,7 @@ func nextParent(header string) string {
 		return ""
 	}
 	var id [8]byte
-	_, _ = rand.Read(id[:])
+	binary.NativeEndian.PutUint64(id[:], rand.Uint64()) // as request ids
 	return "00" + s[2:36] + hex.EncodeToString(id[:]) + s[52:]
 }
 

@@ -76,7 +76,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	var tried []*endpoint
 	var failure error
-	for looks := 0; len(tried) < w.attempts; {
+	for looks, attempt := 0, 0; len(tried) < w.attempts; attempt++ {
 		now := time.Now()
 		e := x.pool.next(tried, now, x.sticky, x.hashed)
 		if e == nil && looks < maxLooks && x.lookAgain(w.table, r.URL.EscapedPath()) {
@@ -88,7 +88,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		tried = append(tried, e)
 		x.choose(e, now)
-		res, err := w.transport(e, r).RoundTrip(addressed(r, e))
+		res, err := w.transport(e, r).RoundTrip(addressed(r, e, attempt))
 		if err == nil {
 			e.state.restore()
 			return limitTrailers(res), nil
@@ -112,14 +112,18 @@ func (w *wire) transport(e *endpoint, r *http.Request) *http.Transport {
 	return w.http1
 }
 
-// addressed returns r addressed to e. A transport closes the body of a request that it
-// could not send, but the next attempt needs it.
-func addressed(r *http.Request, e *endpoint) *http.Request {
-	out := r.WithContext(r.Context())
-	u := *r.URL
-	u.Host = e.Address
-	out.URL = &u
-	out.Header = r.Header.Clone()
+// addressed returns r addressed to e. A transport may still read a request after it failed, so only the first attempt
+// changes r itself. It also closes the body, but the next attempt needs it.
+func addressed(r *http.Request, e *endpoint, attempt int) *http.Request {
+	out := r
+	if attempt > 0 || r.Body != nil {
+		out = r.WithContext(r.Context())
+	}
+	if attempt > 0 {
+		u := *r.URL
+		out.URL, out.Header = &u, r.Header.Clone()
+	}
+	out.URL.Host = e.Address
 	out.Header.Set(headerApplicationID, e.AppGUID)
 	out.Header.Set(headerInstanceID, e.InstanceGUID)
 	out.Header.Set(headerInstanceIndex, strconv.Itoa(e.Index))
