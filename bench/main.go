@@ -40,6 +40,8 @@ var sections = []Section{
 	servicesSection,
 	rotationSection,
 	routerSection,
+	bodiesSection,
+	http2Section,
 	idleSection,
 	tcpSection,
 	tlsSection,

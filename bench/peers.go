@@ -176,6 +176,13 @@ http {
       proxy_set_header X-Forwarded-Proto $scheme;
       proxy_set_header X-Request-Id $request_id;
     }
+    location /echo {
+      proxy_pass http://app;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "upgrade";
+      proxy_set_header Upgrade $http_upgrade;
+      proxy_set_header Host $http_host;
+    }
   }
 }
 `)

@@ -1,9 +1,11 @@
-// The app that is pushed: it responds with its index, or with N bytes for ?bytes=N. For /print?rate=R&lines=N
-// it writes N lines, R per second, each with its number and the time. For /exit?code=N it exits.
+// The app that is pushed: it reads the body and responds with its index, or with N bytes for ?bytes=N, without their
+// length if also ?chunked=1. For /print?rate=R&lines=N it writes N lines, R per second, each with its number and the
+// time. For /exit?code=N it exits. /echo is a WebSocket that echoes frames, and calls of gRPC get their message back.
 package main
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -24,8 +26,21 @@ func main() {
 	// Callers without network access to the app wait for this line.
 	fmt.Println("listening")
 	index := os.Getenv("CF_INSTANCE_INDEX")
-	s := &http.Server{ReadHeaderTimeout: time.Minute,
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	s := &http.Server{ReadHeaderTimeout: time.Minute, Protocols: &protocols,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.Header.Get("Content-Type") == "application/grpc":
+				call(w, r)
+				return
+			case r.URL.Path == "/echo":
+				_ = echo(w, r) // the client has gone
+				return
+			case r.ContentLength != 0 && r.Header.Get("Content-Type") == "application/octet-stream":
+				_, _ = io.Copy(io.Discard, r.Body)
+			}
 			if r.URL.Path == "/print" {
 				rate, _ := strconv.Atoi(r.FormValue("rate"))
 				lines, _ := strconv.Atoi(r.FormValue("lines"))
@@ -35,10 +50,7 @@ func main() {
 				os.Exit(code)
 			}
 			if n, err := strconv.Atoi(r.FormValue("bytes")); err == nil && n > 0 {
-				w.Header().Set("Content-Length", strconv.Itoa(n))
-				for chunk := make([]byte, 64<<10); n > 0; n -= len(chunk) {
-					_, _ = w.Write(chunk[:min(n, len(chunk))])
-				}
+				answer(w, n, r.FormValue("chunked") != "")
 				return
 			}
 			fmt.Fprintf(w, "instance %s\n", index)
