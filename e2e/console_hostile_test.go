@@ -206,6 +206,11 @@ func (p *planted) plantOthers(t *testing.T) {
 		"name": payload("template"), "subject": without("template subject"), "html": without("template html"),
 		"text": without("template text"),
 	}).want(t, http.StatusCreated).object(t)["template-id"].(string)
+	m.ask(t, http.MethodPut, "/templates/"+p.template, object{"name": payload("template"), "subject": "other",
+		"html": without("template html"), "text": without("template text")}).want(t, http.StatusNoContent)
+	m.ask(t, http.MethodPut, "/templates/"+p.template, object{"name": payload("template"),
+		"subject": without("template subject"), "html": without("template html"), "text": without("template text")}).
+		want(t, http.StatusNoContent)
 	p.values["template"], p.values["template subject"] = payload("template"), without("template subject")
 	m.ask(t, http.MethodPost, "/users/"+p.user, object{"kind_id": "news", "subject": payload("mail subject"),
 		"text": payload("mail text"), "html": payload("mail html")}).want(t, http.StatusOK)
@@ -313,6 +318,12 @@ func hostilePages(p *planted) []screen {
 		{pattern: "/notifications/templates", plants: []string{"template", "campaign template"}},
 		{pattern: "/notifications/templates/new"},
 		{pattern: "/notifications/templates/{template}", params: []string{p.template},
+			plants: []string{"template", "template subject"}},
+		{pattern: "/notifications/templates/{template}/versions", params: []string{p.template}, plants: []string{"template",
+			"template subject"}},
+		{pattern: "/notifications/templates/{template}/versions", params: []string{p.template},
+			query: "?from=1&to=" + url.QueryEscape(payload("version"))},
+		{pattern: "/notifications/templates/{template}/versions/{version}", params: []string{p.template, "1"},
 			plants: []string{"template", "template subject"}},
 		{pattern: "/notifications/send", query: "?to=" + url.QueryEscape(payload("to"))},
 		{pattern: "/notifications/sends", plants: []string{"mail subject"}},

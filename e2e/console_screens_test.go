@@ -52,6 +52,7 @@ type places struct {
 	task, revision                                string
 	sample, job                                   string // an app that was deployed by the server, and its job
 	manifest                                      string // a job that applied one
+	template                                      string // with two versions
 }
 
 // newPlaces returns the app shop with its build, service and org, and a message of a new client.
@@ -82,6 +83,7 @@ func (s *site) newPlaces(t *testing.T, token, app, user string) *places {
 		want(t, http.StatusNoContent)
 	m.ask(t, http.MethodPost, "/users/"+user, object{"kind_id": "news", "subject": "Big news", "text": "It is here.",
 		"html": "<p>It is <b>here</b>.</p>"}).want(t, http.StatusOK)
+	p.template = m.versions(t, "Sale")
 	var sends struct{ Sends []struct{ ID string } }
 	m.ask(t, http.MethodGet, "/sends", nil).want(t, http.StatusOK).into(t, &sends)
 	var messages struct{ Messages []struct{ ID string } }
@@ -95,6 +97,16 @@ func (s *site) newPlaces(t *testing.T, token, app, user string) *places {
 			String(), "Big news")
 	})
 	return p
+}
+
+// versions creates a template and changes it, so that it has two versions.
+func (p *mailFixture) versions(t *testing.T, name string) (id string) {
+	t.Helper()
+	template := object{"name": name, "subject": "{{.Subject}}", "text": "old\n{{.Text}}"}
+	id = p.ask(t, http.MethodPost, "/templates", template).want(t, http.StatusCreated).object(t)["template-id"].(string)
+	template["text"] = "new\n{{.Text}}"
+	p.ask(t, http.MethodPut, "/templates/"+id, template).want(t, http.StatusNoContent)
+	return id
 }
 
 // consoleScreens lists the pages of the console: a new page is a line.
@@ -148,6 +160,10 @@ func consoleScreens(p *places) []screen {
 		{pattern: "/notifications/templates/{template}", params: []string{"default"}, status: forAdmins, shows: "Preview"},
 		{pattern: "/notifications/templates/{template}", params: []string{"campaign:default"}, status: forAdmins,
 			shows: "Preview"},
+		{pattern: "/notifications/templates/{template}/versions", params: []string{p.template}, status: forAdmins,
+			shows: "From version"},
+		{pattern: "/notifications/templates/{template}/versions/{version}", params: []string{p.template, "1"},
+			status: forAdmins, shows: "What a rollback would change"},
 		{pattern: "/notifications/send", status: forAdmins, shows: "Register one"},
 		{pattern: "/notifications/sends", status: forAdmins, shows: "news"},
 		{pattern: "/notifications/sends/{send}", params: []string{p.send}, status: forAdmins, shows: "news"},

@@ -86,6 +86,10 @@ var emptyPages = []emptyPage{
 	{"/search", "/search?q=x", []string{"ingot apps", `href="/console/apps"`}},
 	{"/system", "/system", []string{"ingot backup TARGET"}},
 	{"/notifications", "/notifications", []string{"ingot notifications register KIND", `href="#register"`}},
+	{"/notifications/templates/{template}/versions", "/notifications/templates/t/versions", []string{
+		"ingot notifications versions t", `href="/console/notifications/templates/t"`}},
+	{"/notifications/templates/{template}/versions/{version}", "/notifications/templates/t/versions/1", []string{
+		"ingot notifications versions t --rollback 1", `href="/console/notifications/templates/t/versions"`}},
 	{"/notifications/send", "/notifications/send", []string{"ingot notifications register KIND",
 		`href="/console/notifications#register"`}},
 	{"/notifications/sends", "/notifications/sends", []string{"ingot notifications send KIND",

@@ -34,6 +34,8 @@ var files embed.FS
 var Files = page.Files{FS: files, Functions: template.FuncMap{
 	"to":       send.to,
 	"happened": event.words,
+	// mark is what a line of a difference begins with.
+	"mark": func(line string) string { return line[:min(1, len(line))] },
 	"problems": func(part string, all map[string][]templateProblem) partProblems {
 		return partProblems{part, all[part]}
 	},
@@ -48,15 +50,17 @@ func New(core *page.Console) page.Part {
 	return page.Part{
 		Pages: map[string]page.Handler{
 			"/notifications": c.kinds,
-			"/notifications/clients/{client}/kinds/{kind}": c.kind,
-			"/notifications/templates/new":                 c.newTemplate,
-			"/notifications/templates/{template}":          c.template,
-			"/notifications/send":                          c.newSend,
-			"/notifications/sends/{send}":                  c.send,
-			"/notifications/messages/{message}":            c.message,
-			"/notifications/mailbox/{number}":              c.mail,
-			"/notifications/mailbox/{number}/html":         c.mailHTML,
-			"/notifications/mailbox/{number}/source":       c.mailSource,
+			"/notifications/clients/{client}/kinds/{kind}":           c.kind,
+			"/notifications/templates/new":                           c.newTemplate,
+			"/notifications/templates/{template}":                    c.template,
+			"/notifications/templates/{template}/versions":           c.versions,
+			"/notifications/templates/{template}/versions/{version}": c.version,
+			"/notifications/send":                                    c.newSend,
+			"/notifications/sends/{send}":                            c.send,
+			"/notifications/messages/{message}":                      c.message,
+			"/notifications/mailbox/{number}":                        c.mail,
+			"/notifications/mailbox/{number}/html":                   c.mailHTML,
+			"/notifications/mailbox/{number}/source":                 c.mailSource,
 		},
 		Screens: map[string]page.Screen{
 			"/notifications/templates": tab("Templates", "templates.html", c.templates),
@@ -87,6 +91,7 @@ func New(core *page.Console) page.Part {
 			"template":         "The template was saved.",
 			"template-test":    "The template was saved, and a test is on its way to you.",
 			"template-deleted": "The template was deleted. What used it uses the default template now.",
+			"rolled-back":      "The template was rolled back. That is its newest version.",
 			"assigned":         "The template was assigned.", "kind": "The kind was registered.",
 			"kind-test": "A test is on its way to you.",
 			"paused":    "The recurring send is paused.", "resumed": "The recurring send is active again.",
@@ -148,7 +153,8 @@ func (c pages) changes() map[string]page.Handler {
 			Body: func(form url.Values) (any, error) { return prefer.Read(form) },
 			To:   "/preferences", Said: "preferences", Failed: c.preferencesRefused,
 		}),
-		"/notifications/templates/{template}/delete": c.deleteTemplate,
+		"/notifications/templates/{template}/delete":   c.deleteTemplate,
+		"/notifications/templates/{template}/rollback": c.rollBack,
 	}
 }
 

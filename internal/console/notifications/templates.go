@@ -188,7 +188,7 @@ type templateData struct {
 	Error                                 string
 	MayWrite, IsDefault                   bool
 	Command                               string
-	Delete                                string
+	Delete, Versions                      string
 }
 
 // forCampaigns is the value of the field for of a new template of version 2 of the API.
@@ -241,6 +241,7 @@ func (c pages) editor(w http.ResponseWriter, r *http.Request, s *page.Session, s
 		d.Command = `curl "$N/templates"` + auth + ` -d @template.json`
 	}
 	if d.ID != "" {
+		d.Versions = page.Command("ingot", "notifications", "versions", versionedID(d.ID))
 		d.Command = page.Command("curl", "-X", "PUT") + ` "$N` + "/templates/" + url.PathEscape(id) + `"` + auth +
 			` -d @template.json`
 		d.Delete = page.Command("curl", "-X", "DELETE") + ` "$N` + "/templates/" + url.PathEscape(id) + `"` + auth
