@@ -202,6 +202,11 @@ func (p *planted) plantOthers(t *testing.T) {
 	p.user = m.createUser(t, p.token, "ann", "ann-password")
 	// a template may not have it
 	without := func(field string) string { return strings.ReplaceAll(payload(field), "{{.}}", "") }
+	p.values["partial text"] = without("partial text")
+	p.call(t, http.MethodPut, p.Notifications+"/partials/footer?shared=true", p.token,
+		object{"text": without("partial text"), "html": without("partial html")}).want(t, http.StatusNoContent)
+	m.ask(t, http.MethodPost, "/templates", object{"name": payload("template"), "subject": "{{.Subject}}",
+		"text": `{{template "footer" .}}`}).want(t, http.StatusCreated)
 	p.template = m.ask(t, http.MethodPost, "/templates", object{
 		"name": payload("template"), "subject": without("template subject"), "html": without("template html"),
 		"text": without("template text"),
@@ -325,6 +330,11 @@ func hostilePages(p *planted) []screen {
 			query: "?from=1&to=" + url.QueryEscape(payload("version"))},
 		{pattern: "/notifications/templates/{template}/versions/{version}", params: []string{p.template, "1"},
 			plants: []string{"template", "template subject"}},
+		{pattern: "/notifications/partials"},
+		{pattern: "/notifications/new-partial"},
+		{pattern: "/notifications/partials/{partial}", params: []string{"footer"}, query: "?shared=true",
+			plants: []string{"partial text", "template"}},
+		{pattern: "/notifications/partials/{partial}", params: []string{url.PathEscape(payload("partial"))}},
 		{pattern: "/notifications/send", query: "?to=" + url.QueryEscape(payload("to"))},
 		{pattern: "/notifications/sends", plants: []string{"mail subject"}},
 		{pattern: "/notifications/sends/{send}", params: []string{p.send}, plants: []string{"mail subject"}},

@@ -84,6 +84,11 @@ func (s *site) newPlaces(t *testing.T, token, app, user string) *places {
 	m.ask(t, http.MethodPost, "/users/"+user, object{"kind_id": "news", "subject": "Big news", "text": "It is here.",
 		"html": "<p>It is <b>here</b>.</p>"}).want(t, http.StatusOK)
 	p.template = m.versions(t, "Sale")
+	s.call(t, http.MethodPut, s.Notifications+"/partials/footer?shared=true", token,
+		object{"text": "Your shop", "html": "<p>Your shop</p>", "variants": object{"de": object{"text": "Dein Laden"}}}).
+		want(t, http.StatusNoContent)
+	m.ask(t, http.MethodPost, "/templates", object{"name": "Layouted", "subject": "{{.Subject}}",
+		"text": `{{template "footer" .}}`}).want(t, http.StatusCreated)
 	var sends struct{ Sends []struct{ ID string } }
 	m.ask(t, http.MethodGet, "/sends", nil).want(t, http.StatusOK).into(t, &sends)
 	var messages struct{ Messages []struct{ ID string } }
@@ -164,6 +169,10 @@ func consoleScreens(p *places) []screen {
 			shows: "From version"},
 		{pattern: "/notifications/templates/{template}/versions/{version}", params: []string{p.template, "1"},
 			status: forAdmins, shows: "What a rollback would change"},
+		{pattern: "/notifications/partials", status: forAdmins, shows: "footer"},
+		{pattern: "/notifications/new-partial", status: forAdmins, shows: "In another language"},
+		{pattern: "/notifications/partials/{partial}", params: []string{"footer"}, query: "?shared=true", status: forAdmins,
+			shows: "the template Layouted"},
 		{pattern: "/notifications/send", status: forAdmins, shows: "Register one"},
 		{pattern: "/notifications/sends", status: forAdmins, shows: "news"},
 		{pattern: "/notifications/sends/{send}", params: []string{p.send}, status: forAdmins, shows: "news"},

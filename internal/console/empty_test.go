@@ -38,6 +38,8 @@ var noList = map[string]string{
 	"/notifications/templates":                     "the default template always exists",
 	"/notifications/templates/new":                 "a form",
 	"/notifications/templates/{template}":          "a form",
+	"/notifications/new-partial":                   "a form",
+	"/notifications/partials/{partial}":            "a form",
 	"/notifications/sends/{send}":                  "one send; it has messages",
 	"/notifications/messages/{message}":            "one message",
 	"/notifications/mailbox/{number}":              "one mail",
@@ -90,6 +92,8 @@ var emptyPages = []emptyPage{
 		"ingot notifications versions t", `href="/console/notifications/templates/t"`}},
 	{"/notifications/templates/{template}/versions/{version}", "/notifications/templates/t/versions/1", []string{
 		"ingot notifications versions t --rollback 1", `href="/console/notifications/templates/t/versions"`}},
+	{"/notifications/partials", "/notifications/partials", []string{"ingot notifications partials --set",
+		`href="/console/notifications/new-partial"`}},
 	{"/notifications/send", "/notifications/send", []string{"ingot notifications register KIND",
 		`href="/console/notifications#register"`}},
 	{"/notifications/sends", "/notifications/sends", []string{"ingot notifications send KIND",

@@ -55,6 +55,8 @@ func New(core *page.Console) page.Part {
 			"/notifications/templates/{template}":                    c.template,
 			"/notifications/templates/{template}/versions":           c.versions,
 			"/notifications/templates/{template}/versions/{version}": c.version,
+			"/notifications/new-partial":                             c.newPartial,
+			"/notifications/partials/{partial}":                      c.partial,
 			"/notifications/send":                                    c.newSend,
 			"/notifications/sends/{send}":                            c.send,
 			"/notifications/messages/{message}":                      c.message,
@@ -64,6 +66,7 @@ func New(core *page.Console) page.Part {
 		},
 		Screens: map[string]page.Screen{
 			"/notifications/templates": tab("Templates", "templates.html", c.templates),
+			"/notifications/partials":  tab("Partials", "partials.html", c.partials),
 			"/notifications/sends": tab("Sends", "sends.html", c.loadSends).AsLive("notifications/sends",
 				func(r *http.Request, _ any) (string, bool) { return "", r.URL.RawQuery == "" }),
 			"/notifications/recurring": tab("Recurring", "recurring.html", c.recurring),
@@ -81,6 +84,8 @@ func New(core *page.Console) page.Part {
 		Large: map[string]page.Handler{
 			"/notifications/templates/save":            c.saveTemplate,
 			"/notifications/templates/{template}/save": c.saveTemplate,
+			"/notifications/partials/save":             c.savePartial,
+			"/notifications/partials/{partial}/save":   c.savePartial,
 			"/notifications/templates/preview":         c.previewTemplate,
 			"/notifications/templates/check":           c.checkTemplate,
 			"/notifications/send/check":                c.reviewSend,
@@ -91,6 +96,8 @@ func New(core *page.Console) page.Part {
 			"template":         "The template was saved.",
 			"template-test":    "The template was saved, and a test is on its way to you.",
 			"template-deleted": "The template was deleted. What used it uses the default template now.",
+			"partial":          "The partial was saved. Sends that are accepted from now on use it.",
+			"partial-deleted":  "The partial was deleted.",
 			"rolled-back":      "The template was rolled back. That is its newest version.",
 			"assigned":         "The template was assigned.", "kind": "The kind was registered.",
 			"kind-test": "A test is on its way to you.",
@@ -153,6 +160,7 @@ func (c pages) changes() map[string]page.Handler {
 			Body: func(form url.Values) (any, error) { return prefer.Read(form) },
 			To:   "/preferences", Said: "preferences", Failed: c.preferencesRefused,
 		}),
+		"/notifications/partials/{partial}/delete":     c.deletePartial,
 		"/notifications/templates/{template}/delete":   c.deleteTemplate,
 		"/notifications/templates/{template}/rollback": c.rollBack,
 	}
@@ -171,6 +179,7 @@ var notificationTabs = []struct {
 }{
 	{"Kinds", "", []string{scopeNotifyManage}},
 	{"Templates", "/templates", []string{scopeTemplatesRead}},
+	{"Partials", "/partials", []string{scopeTemplatesRead}},
 	{"Sends", "/sends", []string{scopeNotifyWrite, scopeEmailsWrite, scopeNotifyAdmin}},
 	{"Recurring", "/recurring", []string{scopeNotifyWrite, scopeNotifyAdmin}},
 	{"Figures", "/figures", []string{scopeNotifyWrite, scopeEmailsWrite, scopeNotifyManage, scopeNotifyAdmin}},

@@ -85,7 +85,8 @@ func (c pages) versionsOf(r *http.Request, s *page.Session) (*versioned, error) 
 
 // compare returns how a version differs from another one.
 func (v *versioned) compare(c *page.Caller, from, to string) (d difference, err error) {
-	return d, c.Get(&d, v.path()+"/versions/"+url.PathEscape(to)+"/difference", url.Values{"from": {from}})
+	err = c.Get(&d, v.path()+"/versions/"+url.PathEscape(to)+"/difference", url.Values{"from": {from}})
+	return d, err
 }
 
 type versionsData struct {
