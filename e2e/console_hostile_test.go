@@ -205,6 +205,10 @@ func (p *planted) plantOthers(t *testing.T) {
 	p.values["partial text"] = without("partial text")
 	p.call(t, http.MethodPut, p.Notifications+"/partials/footer?shared=true", p.token,
 		object{"text": without("partial text"), "html": without("partial html")}).want(t, http.StatusNoContent)
+	// The console shows it as JSON.
+	p.values["provider"] = strings.ReplaceAll(without("provider"), `"`, `\"`)
+	p.call(t, http.MethodPut, p.Notifications+"/providers/gateway?shared=true", p.token, object{"channel": "sms",
+		"url": "https://sms.example.com/", "json": object{"text": without("provider")}}).want(t, http.StatusOK)
 	m.ask(t, http.MethodPost, "/templates", object{"name": payload("template"), "subject": "{{.Subject}}",
 		"text": `{{template "footer" .}}`}).want(t, http.StatusCreated)
 	p.template = m.ask(t, http.MethodPost, "/templates", object{
@@ -335,6 +339,11 @@ func hostilePages(p *planted) []screen {
 		{pattern: "/notifications/partials/{partial}", params: []string{"footer"}, query: "?shared=true",
 			plants: []string{"partial text", "template"}},
 		{pattern: "/notifications/partials/{partial}", params: []string{url.PathEscape(payload("partial"))}},
+		{pattern: "/notifications/providers"},
+		{pattern: "/notifications/new-provider"},
+		{pattern: "/notifications/providers/{provider}", params: []string{"gateway"}, query: "?shared=true",
+			plants: []string{"provider"}},
+		{pattern: "/notifications/providers/{provider}", params: []string{url.PathEscape(payload("provider"))}},
 		{pattern: "/notifications/send", query: "?to=" + url.QueryEscape(payload("to"))},
 		{pattern: "/notifications/sends", plants: []string{"mail subject"}},
 		{pattern: "/notifications/sends/{send}", params: []string{p.send}, plants: []string{"mail subject"}},

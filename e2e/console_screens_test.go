@@ -87,6 +87,9 @@ func (s *site) newPlaces(t *testing.T, token, app, user string) *places {
 	s.call(t, http.MethodPut, s.Notifications+"/partials/footer?shared=true", token,
 		object{"text": "Your shop", "html": "<p>Your shop</p>", "variants": object{"de": object{"text": "Dein Laden"}}}).
 		want(t, http.StatusNoContent)
+	s.call(t, http.MethodPut, s.Notifications+"/providers/gateway?shared=true", token, object{"channel": "sms",
+		"url": "https://sms.example.com/{{secret \"token\"}}", "json": object{"to": "{{phone}}", "text": "{{text}}"},
+		"secrets": object{"token": "very-secret"}}).want(t, http.StatusOK)
 	m.ask(t, http.MethodPost, "/templates", object{"name": "Layouted", "subject": "{{.Subject}}",
 		"text": `{{template "footer" .}}`}).want(t, http.StatusCreated)
 	var sends struct{ Sends []struct{ ID string } }
@@ -173,6 +176,10 @@ func consoleScreens(p *places) []screen {
 		{pattern: "/notifications/new-partial", status: forAdmins, shows: "In another language"},
 		{pattern: "/notifications/partials/{partial}", params: []string{"footer"}, query: "?shared=true", status: forAdmins,
 			shows: "the template Layouted"},
+		{pattern: "/notifications/providers", status: forAdmins, shows: "sms.example.com"},
+		{pattern: "/notifications/new-provider", status: forAdmins, shows: "Secret token"},
+		{pattern: "/notifications/providers/{provider}", params: []string{"gateway"}, query: "?shared=true", status: forAdmins,
+			shows: "Value of token"},
 		{pattern: "/notifications/send", status: forAdmins, shows: "Register one"},
 		{pattern: "/notifications/sends", status: forAdmins, shows: "news"},
 		{pattern: "/notifications/sends/{send}", params: []string{p.send}, status: forAdmins, shows: "news"},

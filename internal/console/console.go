@@ -59,6 +59,8 @@ var chapters = map[string]string{
 	"kinds.html": "notifications#send-your-first-mail", "kind.html": "notifications-workflows",
 	"templates.html":         "notifications-templates#personal-data",
 	"template.html":          "notifications-templates#personal-data",
+	"providers.html":         "notifications-sms",
+	"provider.html":          "notifications-sms#the-definition",
 	"partials.html":          "notifications-templates#layouts-and-partials",
 	"partial.html":           "notifications-templates#layouts-and-partials",
 	"template-versions.html": "notifications-templates#versions-of-a-template",

@@ -38,6 +38,8 @@ var noList = map[string]string{
 	"/notifications/templates":                     "the default template always exists",
 	"/notifications/templates/new":                 "a form",
 	"/notifications/templates/{template}":          "a form",
+	"/notifications/new-provider":                  "a form",
+	"/notifications/providers/{provider}":          "a form",
 	"/notifications/new-partial":                   "a form",
 	"/notifications/partials/{partial}":            "a form",
 	"/notifications/sends/{send}":                  "one send; it has messages",
@@ -92,6 +94,8 @@ var emptyPages = []emptyPage{
 		"ingot notifications versions t", `href="/console/notifications/templates/t"`}},
 	{"/notifications/templates/{template}/versions/{version}", "/notifications/templates/t/versions/1", []string{
 		"ingot notifications versions t --rollback 1", `href="/console/notifications/templates/t/versions"`}},
+	{"/notifications/providers", "/notifications/providers", []string{"ingot notifications providers --set",
+		`href="/console/notifications/new-provider"`}},
 	{"/notifications/partials", "/notifications/partials", []string{"ingot notifications partials --set",
 		`href="/console/notifications/new-partial"`}},
 	{"/notifications/send", "/notifications/send", []string{"ingot notifications register KIND",

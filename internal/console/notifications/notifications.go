@@ -55,6 +55,8 @@ func New(core *page.Console) page.Part {
 			"/notifications/templates/{template}":                    c.template,
 			"/notifications/templates/{template}/versions":           c.versions,
 			"/notifications/templates/{template}/versions/{version}": c.version,
+			"/notifications/new-provider":                            c.newProvider,
+			"/notifications/providers/{provider}":                    c.provider,
 			"/notifications/new-partial":                             c.newPartial,
 			"/notifications/partials/{partial}":                      c.partial,
 			"/notifications/send":                                    c.newSend,
@@ -69,6 +71,7 @@ func New(core *page.Console) page.Part {
 			"/notifications/partials":  tab("Partials", "partials.html", c.partials),
 			"/notifications/sends": tab("Sends", "sends.html", c.loadSends).AsLive("notifications/sends",
 				func(r *http.Request, _ any) (string, bool) { return "", r.URL.RawQuery == "" }),
+			"/notifications/providers": tab("Providers", "providers.html", c.providers).AsLive("notifications/providers", nil),
 			"/notifications/recurring": tab("Recurring", "recurring.html", c.recurring),
 			"/notifications/figures":   tab("Figures", "figures.html", c.figures),
 			"/notifications/mailbox": tab("Mailbox", "mailbox.html", c.loadMailbox).AsLive("notifications/mailbox",
@@ -98,6 +101,8 @@ func New(core *page.Console) page.Part {
 			"template-deleted": "The template was deleted. What used it uses the default template now.",
 			"partial":          "The partial was saved. Sends that are accepted from now on use it.",
 			"partial-deleted":  "The partial was deleted.",
+			"provider":         "The provider was saved.",
+			"provider-deleted": "The provider was deleted.",
 			"rolled-back":      "The template was rolled back. That is its newest version.",
 			"assigned":         "The template was assigned.", "kind": "The kind was registered.",
 			"kind-test": "A test is on its way to you.",
@@ -160,6 +165,9 @@ func (c pages) changes() map[string]page.Handler {
 			Body: func(form url.Values) (any, error) { return prefer.Read(form) },
 			To:   "/preferences", Said: "preferences", Failed: c.preferencesRefused,
 		}),
+		"/notifications/providers/save":                c.saveProvider,
+		"/notifications/providers/{provider}/save":     c.saveProvider,
+		"/notifications/providers/{provider}/delete":   c.deleteProvider,
 		"/notifications/partials/{partial}/delete":     c.deletePartial,
 		"/notifications/templates/{template}/delete":   c.deleteTemplate,
 		"/notifications/templates/{template}/rollback": c.rollBack,
@@ -171,6 +179,9 @@ type notificationsPage struct {
 	Tabs []page.Tab
 	More any
 }
+
+// providerScopes are those with which a client manages its providers.
+var providerScopes = []string{scopeNotifyManage, scopeNotifyWrite, scopeNotifyAdmin}
 
 // notificationTabs are the pages of the section, with the scopes that open them.
 var notificationTabs = []struct {
@@ -184,6 +195,7 @@ var notificationTabs = []struct {
 	{"Recurring", "/recurring", []string{scopeNotifyWrite, scopeNotifyAdmin}},
 	{"Figures", "/figures", []string{scopeNotifyWrite, scopeEmailsWrite, scopeNotifyManage, scopeNotifyAdmin}},
 	{"Campaigns", "/campaigns", []string{scopeNotifyWrite}},
+	{"Providers", "/providers", providerScopes},
 	{"Mailbox", "/mailbox", []string{scopeNotifyAdmin}},
 	{"Suppressions", "/suppressions", []string{scopeNotifyAdmin}},
 	{"Recipients", "/recipients", []string{scopeNotifyAdmin}},
