@@ -153,107 +153,6 @@ func (p *planted) plantPlatform(t *testing.T) {
 	}
 }
 
-// plantOthers sets the fields of the authorization server and the notification service.
-func (p *planted) plantOthers(t *testing.T) {
-	t.Helper()
-	hostileUser := func(text string) object {
-		body := userBody("x", "a-password")
-		body["userName"] = text
-		return body
-	}
-	if r := p.plant(t, "user", http.MethodPost, "/Users", hostileUser); r.Status == http.StatusCreated {
-		p.hostile = r.object(t)["id"].(string)
-		role := related("user", p.hostile)
-		role["organization"] = related("x", p.org)["x"]
-		p.call(t, http.MethodPost, "/v3/roles", p.token, object{"type": "organization_manager", "relationships": role})
-	}
-	p.plant(t, "group", http.MethodPost, "/Groups", func(text string) object {
-		return object{"displayName": text, "description": payload("group description")}
-	})
-	p.plant(t, "client", http.MethodPost, "/oauth/clients", func(text string) object {
-		return object{
-			"client_id": text, "client_secret": "a long enough secret", "name": payload("client name"),
-			"authorized_grant_types": []string{"client_credentials"}, "authorities": []string{"uaa.none"},
-		}
-	})
-	p.plant(t, "redirect", http.MethodPost, "/oauth/clients", func(text string) object {
-		return object{
-			"client_id": "redirects", "client_secret": "a long enough secret",
-			"authorized_grant_types": []string{"authorization_code"},
-			"redirect_uri":           []string{"javascript:alert(1)"}, "scope": []string{"openid"}, "name": text,
-		}
-	})
-	p.plant(t, "client name", http.MethodPost, "/oauth/clients", func(text string) object {
-		return object{"client_id": "named", "client_secret": "a long enough secret",
-			"authorized_grant_types": []string{"client_credentials"}, "authorities": []string{"uaa.none"}, "name": text}
-	})
-	m := &mailFixture{Server: p.Server}
-	m.base, m.admin = p.Notifications, p.token
-	m.newSender(t, "hostile-sender", sendingAuthorities...).want(t, http.StatusCreated)
-	m.token = m.clientToken(t, "hostile-sender", "my-secret")
-	m.ask(t, http.MethodPut, "/notifications", object{"source_name": payload("source"), "notifications": object{
-		"news": object{"description": payload("kind")}, "tips": object{"description": payload("other kind")},
-	}}).want(t, http.StatusNoContent)
-	m.ask(t, http.MethodPut, "/kinds/tips/workflow", object{"steps": []object{{"channel": "email", "if": object{
-		"data": "x", "equals": payload("workflow")}}}}).want(t, http.StatusOK)
-	p.values["workflow"] = payload("workflow")
-	p.values["source"], p.values["kind"], p.values["other kind"] = payload("source"), payload("kind"),
-		payload("other kind")
-	p.user = m.createUser(t, p.token, "ann", "ann-password")
-	// a template may not have it
-	without := func(field string) string { return strings.ReplaceAll(payload(field), "{{.}}", "") }
-	p.values["partial text"] = without("partial text")
-	p.call(t, http.MethodPut, p.Notifications+"/partials/footer?shared=true", p.token,
-		object{"text": without("partial text"), "html": without("partial html")}).want(t, http.StatusNoContent)
-	// The console shows it as JSON.
-	p.values["provider"] = strings.ReplaceAll(without("provider"), `"`, `\"`)
-	p.call(t, http.MethodPut, p.Notifications+"/providers/gateway?shared=true", p.token, object{"channel": "sms",
-		"url": "https://sms.example.com/", "json": object{"text": without("provider")}}).want(t, http.StatusOK)
-	m.ask(t, http.MethodPost, "/templates", object{"name": payload("template"), "subject": "{{.Subject}}",
-		"text": `{{template "footer" .}}`}).want(t, http.StatusCreated)
-	p.template = m.ask(t, http.MethodPost, "/templates", object{
-		"name": payload("template"), "subject": without("template subject"), "html": without("template html"),
-		"text": without("template text"),
-	}).want(t, http.StatusCreated).object(t)["template-id"].(string)
-	m.ask(t, http.MethodPut, "/templates/"+p.template, object{"name": payload("template"), "subject": "other",
-		"html": without("template html"), "text": without("template text")}).want(t, http.StatusNoContent)
-	m.ask(t, http.MethodPut, "/templates/"+p.template, object{"name": payload("template"),
-		"subject": without("template subject"), "html": without("template html"), "text": without("template text")}).
-		want(t, http.StatusNoContent)
-	p.values["template"], p.values["template subject"] = payload("template"), without("template subject")
-	m.ask(t, http.MethodPost, "/users/"+p.user, object{"kind_id": "news", "subject": payload("mail subject"),
-		"text": payload("mail text"), "html": payload("mail html")}).want(t, http.StatusOK)
-	p.values["mail subject"], p.values["mail text"] = payload("mail subject"), payload("mail text")
-	var sends struct{ Sends []struct{ ID string } }
-	m.ask(t, http.MethodGet, "/sends", nil).want(t, http.StatusOK).into(t, &sends)
-	var messages struct{ Messages []struct{ ID string } }
-	m.ask(t, http.MethodGet, "/messages", nil).want(t, http.StatusOK).into(t, &messages)
-	p.send, p.message = sends.Sends[0].ID, messages.Messages[0].ID
-	testkit.Eventually(t, "the mail is caught", func() bool {
-		return strings.Contains(p.call(t, http.MethodGet, p.Admin+"/mailbox/messages?to=ann@example.org", "", nil).
-			want(t, http.StatusOK).String(), "mail subject")
-	})
-	// Only a mail without HTML has the link to all preferences.
-	m.ask(t, http.MethodPost, "/users/"+p.user, object{"kind_id": "news", "subject": "plain",
-		"text": payload("mail text")}).want(t, http.StatusOK)
-	testkit.Eventually(t, "the mail without HTML is caught", func() bool {
-		var list struct {
-			Messages []struct {
-				Number  int64
-				Subject string
-			}
-		}
-		p.call(t, http.MethodGet, p.Admin+"/mailbox/messages?to=ann@example.org", "", nil).want(t, http.StatusOK).
-			into(t, &list)
-		for _, one := range list.Messages {
-			if strings.HasSuffix(one.Subject, "plain") {
-				p.plain = one.Number
-			}
-		}
-		return p.plain != 0
-	})
-}
-
 // hostilePages lists the pages of the console with the planted fields that they show.
 func hostilePages(p *planted) []screen {
 	q := "?q=" + url.QueryEscape(payload("query"))
@@ -344,6 +243,11 @@ func hostilePages(p *planted) []screen {
 		{pattern: "/notifications/providers/{provider}", params: []string{"gateway"}, query: "?shared=true",
 			plants: []string{"provider"}},
 		{pattern: "/notifications/providers/{provider}", params: []string{url.PathEscape(payload("provider"))}},
+		{pattern: "/notifications/topics", query: "?client=hostile-sender", plants: []string{"topic"}},
+		{pattern: "/notifications/topics", query: "?client=" + url.QueryEscape(payload("query")), plants: []string{"query"}},
+		{pattern: "/notifications/topics/{topic}", params: []string{"releases"}, query: "?client=hostile-sender&after=" +
+			url.QueryEscape(payload("after")), plants: []string{"topic"}},
+		{pattern: "/notifications/topics/{topic}", params: []string{url.PathEscape(payload("topic"))}},
 		{pattern: "/notifications/send", query: "?to=" + url.QueryEscape(payload("to"))},
 		{pattern: "/notifications/sends", plants: []string{"mail subject"}},
 		{pattern: "/notifications/sends/{send}", params: []string{p.send}, plants: []string{"mail subject"}},

@@ -90,6 +90,9 @@ func (s *site) newPlaces(t *testing.T, token, app, user string) *places {
 	s.call(t, http.MethodPut, s.Notifications+"/providers/gateway?shared=true", token, object{"channel": "sms",
 		"url": "https://sms.example.com/{{secret \"token\"}}", "json": object{"to": "{{phone}}", "text": "{{text}}"},
 		"secrets": object{"token": "very-secret"}}).want(t, http.StatusOK)
+	m.ask(t, http.MethodPut, "/topics/releases", object{"description": "New releases"}).want(t, http.StatusCreated)
+	m.ask(t, http.MethodPost, "/topics/releases/subscribers", object{"subscribers": []object{{"user": user},
+		{"email": "dora@example.org"}}}).want(t, http.StatusOK)
 	m.ask(t, http.MethodPost, "/templates", object{"name": "Layouted", "subject": "{{.Subject}}",
 		"text": `{{template "footer" .}}`}).want(t, http.StatusCreated)
 	var sends struct{ Sends []struct{ ID string } }
@@ -180,6 +183,9 @@ func consoleScreens(p *places) []screen {
 		{pattern: "/notifications/new-provider", status: forAdmins, shows: "Secret token"},
 		{pattern: "/notifications/providers/{provider}", params: []string{"gateway"}, query: "?shared=true", status: forAdmins,
 			shows: "Value of token"},
+		{pattern: "/notifications/topics", query: "?client=screens-sender", status: forAdmins, shows: "releases"},
+		{pattern: "/notifications/topics/{topic}", params: []string{"releases"}, query: "?client=screens-sender",
+			status: forAdmins, shows: "dora@example.org"},
 		{pattern: "/notifications/send", status: forAdmins, shows: "Register one"},
 		{pattern: "/notifications/sends", status: forAdmins, shows: "news"},
 		{pattern: "/notifications/sends/{send}", params: []string{p.send}, status: forAdmins, shows: "news"},

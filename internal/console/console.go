@@ -61,6 +61,8 @@ var chapters = map[string]string{
 	"template.html":          "notifications-templates#personal-data",
 	"providers.html":         "notifications-sms",
 	"provider.html":          "notifications-sms#the-definition",
+	"topics.html":            "notifications-topics",
+	"topic.html":             "notifications-topics",
 	"partials.html":          "notifications-templates#layouts-and-partials",
 	"partial.html":           "notifications-templates#layouts-and-partials",
 	"template-versions.html": "notifications-templates#versions-of-a-template",

@@ -57,6 +57,7 @@ func New(core *page.Console) page.Part {
 			"/notifications/templates/{template}/versions/{version}": c.version,
 			"/notifications/new-provider":                            c.newProvider,
 			"/notifications/providers/{provider}":                    c.provider,
+			"/notifications/topics/{topic}":                          c.topic,
 			"/notifications/new-partial":                             c.newPartial,
 			"/notifications/partials/{partial}":                      c.partial,
 			"/notifications/send":                                    c.newSend,
@@ -72,6 +73,7 @@ func New(core *page.Console) page.Part {
 			"/notifications/sends": tab("Sends", "sends.html", c.loadSends).AsLive("notifications/sends",
 				func(r *http.Request, _ any) (string, bool) { return "", r.URL.RawQuery == "" }),
 			"/notifications/providers": tab("Providers", "providers.html", c.providers).AsLive("notifications/providers", nil),
+			"/notifications/topics":    tab("Topics", "topics.html", c.topics),
 			"/notifications/recurring": tab("Recurring", "recurring.html", c.recurring),
 			"/notifications/figures":   tab("Figures", "figures.html", c.figures),
 			"/notifications/mailbox": tab("Mailbox", "mailbox.html", c.loadMailbox).AsLive("notifications/mailbox",
@@ -103,8 +105,12 @@ func New(core *page.Console) page.Part {
 			"partial-deleted":  "The partial was deleted.",
 			"provider":         "The provider was saved.",
 			"provider-deleted": "The provider was deleted.",
-			"rolled-back":      "The template was rolled back. That is its newest version.",
-			"assigned":         "The template was assigned.", "kind": "The kind was registered.",
+			"topic":            "The topic was saved.", "topic-deleted": "The topic was deleted.",
+			"subscribed":         "Subscribed.",
+			"subscribed-before":  "They were subscribed already.",
+			"removed-subscriber": "They were removed, and may be subscribed again.",
+			"rolled-back":        "The template was rolled back. That is its newest version.",
+			"assigned":           "The template was assigned.", "kind": "The kind was registered.",
 			"kind-test": "A test is on its way to you.",
 			"paused":    "The recurring send is paused.", "resumed": "The recurring send is active again.",
 			"recurring-deleted": "The recurring send was deleted.",
@@ -168,6 +174,11 @@ func (c pages) changes() map[string]page.Handler {
 		"/notifications/providers/save":                c.saveProvider,
 		"/notifications/providers/{provider}/save":     c.saveProvider,
 		"/notifications/providers/{provider}/delete":   c.deleteProvider,
+		"/notifications/topics":                        c.addTopic,
+		"/notifications/topics/{topic}/change":         c.onTopic(c.changeTopic),
+		"/notifications/topics/{topic}/delete":         c.onTopic(c.deleteTopic),
+		"/notifications/topics/{topic}/subscribe":      c.onTopic(c.subscribe),
+		"/notifications/topics/{topic}/remove":         c.onTopic(c.removeSubscriber),
 		"/notifications/partials/{partial}/delete":     c.deletePartial,
 		"/notifications/templates/{template}/delete":   c.deleteTemplate,
 		"/notifications/templates/{template}/rollback": c.rollBack,
@@ -180,8 +191,12 @@ type notificationsPage struct {
 	More any
 }
 
-// providerScopes are those with which a client manages its providers.
-var providerScopes = []string{scopeNotifyManage, scopeNotifyWrite, scopeNotifyAdmin}
+// providerScopes are those with which a client manages its providers, and topicScopes those with which it sees its
+// topics.
+var (
+	providerScopes = []string{scopeNotifyManage, scopeNotifyWrite, scopeNotifyAdmin}
+	topicScopes    = providerScopes
+)
 
 // notificationTabs are the pages of the section, with the scopes that open them.
 var notificationTabs = []struct {
@@ -195,6 +210,7 @@ var notificationTabs = []struct {
 	{"Recurring", "/recurring", []string{scopeNotifyWrite, scopeNotifyAdmin}},
 	{"Figures", "/figures", []string{scopeNotifyWrite, scopeEmailsWrite, scopeNotifyManage, scopeNotifyAdmin}},
 	{"Campaigns", "/campaigns", []string{scopeNotifyWrite}},
+	{"Topics", "/topics", topicScopes},
 	{"Providers", "/providers", providerScopes},
 	{"Mailbox", "/mailbox", []string{scopeNotifyAdmin}},
 	{"Suppressions", "/suppressions", []string{scopeNotifyAdmin}},

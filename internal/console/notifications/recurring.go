@@ -53,9 +53,7 @@ func (c pages) recurring(r *http.Request, s *page.Session) (any, error) {
 		return nil, err
 	}
 	d.Recurring = answer.Recurring
-	if next, err := url.Parse(answer.Links.Next.Href); err == nil && answer.Links.Next.Href != "" {
-		d.Next = notificationsPath + "/recurring?" + url.Values{"after": {next.Query().Get("after")}}.Encode()
-	}
+	d.Next = answer.Links.nextOf(notificationsPath+"/recurring", "")
 	return d, nil
 }
 
