@@ -149,7 +149,7 @@ func (p *planted) plantOthers(t *testing.T) {
 	// The console shows it as JSON.
 	p.values["provider"] = strings.ReplaceAll(without("provider"), `"`, `\"`)
 	p.call(t, http.MethodPut, p.Notifications+"/providers/gateway?shared=true", p.token, object{"channel": "sms",
-		"url": "https://sms.example.com/", "json": object{"text": without("provider")}}).want(t, http.StatusOK)
+		"url": "https://192.0.2.1/", "json": object{"text": without("provider")}}).want(t, http.StatusOK)
 	m.ask(t, http.MethodPost, "/templates", object{"name": payload("template"), "subject": "{{.Subject}}",
 		"text": `{{template "footer" .}}`}).want(t, http.StatusCreated)
 	p.template = m.ask(t, http.MethodPost, "/templates", object{

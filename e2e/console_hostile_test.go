@@ -279,7 +279,7 @@ func hostilePages(p *planted) []screen {
 // page: it is shown as text, and creates no element, no attribute and no link.
 func TestConsoleHostileInput(t *testing.T) {
 	t.Parallel()
-	s := startApps(t, options{Engine: "process"})
+	s := startApps(t, options{Engine: "process", Args: forProviders})
 	home := s.admin(t)
 	cfOK(t, home, pushProbe(t, "shop")...)
 	p := &planted{site: s, token: s.adminToken(t), app: guid(t, home, "shop"),

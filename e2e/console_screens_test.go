@@ -88,7 +88,7 @@ func (s *site) newPlaces(t *testing.T, token, app, user string) *places {
 		object{"text": "Your shop", "html": "<p>Your shop</p>", "variants": object{"de": object{"text": "Dein Laden"}}}).
 		want(t, http.StatusNoContent)
 	s.call(t, http.MethodPut, s.Notifications+"/providers/gateway?shared=true", token, object{"channel": "sms",
-		"url": "https://sms.example.com/{{secret \"token\"}}", "json": object{"to": "{{phone}}", "text": "{{text}}"},
+		"url": "https://192.0.2.1/{{secret \"token\"}}", "json": object{"to": "{{phone}}", "text": "{{text}}"},
 		"secrets": object{"token": "very-secret"}}).want(t, http.StatusOK)
 	m.ask(t, http.MethodPut, "/topics/releases", object{"description": "New releases"}).want(t, http.StatusCreated)
 	m.ask(t, http.MethodPost, "/topics/releases/subscribers", object{"subscribers": []object{{"user": user},
@@ -179,7 +179,7 @@ func consoleScreens(p *places) []screen {
 		{pattern: "/notifications/new-partial", status: forAdmins, shows: "In another language"},
 		{pattern: "/notifications/partials/{partial}", params: []string{"footer"}, query: "?shared=true", status: forAdmins,
 			shows: "the template Layouted"},
-		{pattern: "/notifications/providers", status: forAdmins, shows: "sms.example.com"},
+		{pattern: "/notifications/providers", status: forAdmins, shows: "192.0.2.1"},
 		{pattern: "/notifications/new-provider", status: forAdmins, shows: "Secret token"},
 		{pattern: "/notifications/providers/{provider}", params: []string{"gateway"}, query: "?shared=true", status: forAdmins,
 			shows: "Value of token"},
@@ -287,7 +287,7 @@ func (s screen) path() string {
 func TestConsoleScreens(t *testing.T) {
 	t.Parallel()
 	b := openBrowser(t)
-	s := startApps(t, options{Engine: "process"})
+	s := startApps(t, options{Engine: "process", Args: forProviders})
 	home := s.admin(t)
 	cfOK(t, home, pushProbe(t, "shop")...)
 	app := guid(t, home, "shop")

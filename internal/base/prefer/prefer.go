@@ -62,7 +62,12 @@ type Form struct {
 	// WasNone reports that the user wants nothing, and None that they are to.
 	WasNone, None bool
 	Sources       []source
-	More          int // kinds and topics that are not shown
+	// View is the part that is shown, of Pages. Total counts the kinds and topics of all pages, and All those without a
+	// search.
+	View
+	Pages, Total, All int
+	// At is the address of the page; empty is that of the browser.
+	At string
 	// Command does the same in a terminal, if it is to be shown.
 	Command string
 	Quiet   quietFields
@@ -105,8 +110,8 @@ type quietFields struct {
 	Days, Channels []choice
 }
 
-// MaxKinds limits the kinds that one form shows, and the topics.
-const MaxKinds = 300
+// PerPage limits the kinds and topics that one form shows.
+const PerPage = 100
 
 var (
 	channels = []choice{{Name: "email", Label: "by mail"}, {Name: "inbox", Label: "in the inbox"},
@@ -128,50 +133,20 @@ func key(what, client, id string) string {
 	return what + "/" + url.PathEscape(client) + "/" + url.PathEscape(id)
 }
 
-// New returns the form for what is stored.
-func New(p Preferences) Form {
-	f := Form{WasNone: p.Global, None: p.Global}
-	n, topics := 0, 0
+// New returns the part of the form that a view shows, for what is stored.
+func New(p Preferences, v View) Form {
+	f := Form{WasNone: p.Global, None: p.Global, View: v}
+	var found []source
 	for _, client := range slices.Sorted(maps.Keys(p.Clients)) {
-		of := p.Clients[client]
-		from := source{Name: client}
-		for _, group := range []struct {
-			what  string
-			kinds map[string]Kind
-		}{{ofKind, of.Kinds}, {ofType, of.CampaignTypes}} {
-			for _, id := range slices.Sorted(maps.Keys(group.kinds)) {
-				k := group.kinds[id]
-				if len(k.Channels) == 0 { // it is for rooms only
-					continue
-				}
-				if n == MaxKinds {
-					f.More++
-					continue
-				}
-				if group.what == ofKind {
-					from.Name = cmp.Or(k.Source, from.Name)
-				}
-				from.Kinds = append(from.Kinds, k.fields(key(group.what, client, id), id, n))
-				n++
-			}
-		}
-		for _, name := range slices.Sorted(maps.Keys(of.Topics)) {
-			if topics == MaxKinds {
-				f.More++
-				continue
-			}
-			topics++
-			t := of.Topics[name]
-			if len(from.Kinds) == 0 {
-				from.Name = cmp.Or(t.Source, from.Name)
-			}
-			from.Topics = append(from.Topics, &topicFields{key(ofTopic, client, name), cmp.Or(t.Description, name),
-				t.Subscribed, t.Subscribed})
-		}
-		if len(from.Kinds)+len(from.Topics) > 0 {
-			f.Sources = append(f.Sources, from)
-		}
+		from := sourceOf(client, p.Clients[client])
+		f.All += len(from.Kinds) + len(from.Topics)
+		from.keep(v.Find)
+		f.Total += len(from.Kinds) + len(from.Topics)
+		found = append(found, from)
 	}
+	f.Pages = max(1, (f.Total+PerPage-1)/PerPage)
+	f.Page = min(max(1, f.Page), f.Pages)
+	f.cut(found)
 	q := p.Quiet
 	if f.Quiet.On = q != nil; q == nil {
 		q = &QuietHours{From: "22:00", To: "07:00"}
@@ -181,6 +156,72 @@ func New(p Preferences) Form {
 		f.Quiet.Had = f.Quiet.text()
 	}
 	return f
+}
+
+// sourceOf returns all kinds and topics of a client.
+func sourceOf(client string, of Client) source {
+	from := source{Name: client}
+	for _, group := range []struct {
+		what  string
+		kinds map[string]Kind
+	}{{ofKind, of.Kinds}, {ofType, of.CampaignTypes}} {
+		for _, id := range slices.Sorted(maps.Keys(group.kinds)) {
+			k := group.kinds[id]
+			if len(k.Channels) == 0 { // it is for rooms only
+				continue
+			}
+			if group.what == ofKind {
+				from.Name = cmp.Or(k.Source, from.Name)
+			}
+			from.Kinds = append(from.Kinds, k.fields(key(group.what, client, id), id))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(of.Topics)) {
+		t := of.Topics[name]
+		if len(from.Kinds) == 0 {
+			from.Name = cmp.Or(t.Source, from.Name)
+		}
+		from.Topics = append(from.Topics, &topicFields{key(ofTopic, client, name), cmp.Or(t.Description, name),
+			t.Subscribed, t.Subscribed})
+	}
+	return from
+}
+
+// keep keeps what has a text in its title or id, or in the name of its source, in any case.
+func (s *source) keep(text string) {
+	has := func(all ...string) bool {
+		return strings.Contains(strings.ToLower(strings.Join(all, "\n")), strings.ToLower(text))
+	}
+	id := func(key string) string {
+		client, id, _ := split(key, ofKind, ofType, ofTopic) // of key
+		return client + "\n" + id
+	}
+	s.Kinds = slices.DeleteFunc(s.Kinds, func(k *kindFields) bool { return !has(s.Name, k.Title, id(k.Key)) })
+	s.Topics = slices.DeleteFunc(s.Topics, func(t *topicFields) bool { return !has(s.Name, t.Title, id(t.Key)) })
+}
+
+// cut adds the part of the sources that the page shows.
+func (f *Form) cut(found []source) {
+	skip, left, number := (f.Page-1)*PerPage, PerPage, 0
+	part := func(n int) (from, to int) {
+		from = min(skip, n)
+		to = min(n, from+left)
+		skip, left = skip-from, left-(to-from)
+		return from, to
+	}
+	for _, s := range found {
+		from, to := part(len(s.Kinds))
+		s.Kinds = s.Kinds[from:to]
+		from, to = part(len(s.Topics))
+		if s.Topics = s.Topics[from:to]; len(s.Kinds)+len(s.Topics) == 0 {
+			continue
+		}
+		for _, k := range s.Kinds {
+			k.number(number)
+			number++
+		}
+		f.Sources = append(f.Sources, s)
+	}
 }
 
 // text returns the quiet hours as text, to see whether a form changes them.
@@ -196,11 +237,11 @@ func (f *quietFields) text() string {
 	return strings.Join(append(parts, f.From, f.To, f.Zone), " ")
 }
 
-func (k Kind) fields(key, id string, n int) *kindFields {
-	f := &kindFields{Key: key, Title: cmp.Or(k.Description, id), Number: n, Off: !k.Subscribed}
+func (k Kind) fields(key, id string) *kindFields {
+	f := &kindFields{Key: key, Title: cmp.Or(k.Description, id), Off: !k.Subscribed}
 	add := func(c choice) {
 		if on, has := k.Channels[c.Name]; has {
-			c.Was, c.On, c.Field = on, on, strconv.Itoa(n)+"."+c.Name
+			c.Was, c.On = on, on
 			f.Channels = append(f.Channels, c)
 		}
 	}
@@ -213,6 +254,14 @@ func (k Kind) fields(key, id string, n int) *kindFields {
 		}
 	}
 	return f
+}
+
+// number gives the kind its place in the form.
+func (k *kindFields) number(n int) {
+	k.Number = n
+	for i := range k.Channels {
+		k.Channels[i].Field = strconv.Itoa(n) + "." + k.Channels[i].Name
+	}
 }
 
 func (f *quietFields) set(q QuietHours) {
@@ -346,7 +395,7 @@ func Read(form url.Values) (Change, error) {
 		c.Quiet = null{}
 	}
 	kinds := form["kind"]
-	if len(kinds) > MaxKinds || len(form["topic"]) > MaxKinds {
+	if len(kinds)+len(form["topic"]) > PerPage {
 		return c, fault.New(fault.BadRequest, "The form has too many kinds of notifications or topics.")
 	}
 	for _, key := range form["topic"] {

@@ -2,8 +2,10 @@ package prefer_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"html/template"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -26,7 +28,7 @@ func form(t *testing.T, text string) prefer.Form {
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		t.Fatal(err)
 	}
-	return prefer.New(p)
+	return prefer.New(p, prefer.View{})
 }
 
 func shown(t *testing.T, f prefer.Form) string {
@@ -63,7 +65,7 @@ func TestForm(t *testing.T) {
 		strings.Contains(page, `name="lit" value="0.inbox"`) || strings.Contains(page, "wasnone") {
 		t.Error(page)
 	}
-	if page = shown(t, prefer.New(prefer.Preferences{})); !strings.Contains(page, "You have not received") ||
+	if page = shown(t, prefer.New(prefer.Preferences{}, prefer.View{})); !strings.Contains(page, "You have not received") ||
 		!strings.Contains(page, `name="had" value=""`) {
 		t.Error(page)
 	}
@@ -163,10 +165,10 @@ func TestRead(t *testing.T) {
 	if _, err := prefer.Read(url.Values{"none": {"1"}}); !fault.Is(err, fault.BadRequest) {
 		t.Errorf("an old page: %v", err)
 	}
-	many := url.Values{"kind": make([]string, prefer.MaxKinds+1)}
+	many := url.Values{"kind": make([]string, prefer.PerPage+1)}
 	for _, bad := range []url.Values{many, {"kind": {"a/b"}, "off": {"0"}}, {"kind": {"kind/a"}, "off": {"0"}},
 		{"kind": {"kind/%zz/b"}, "off": {"0"}}, {"kind": {"kind/a/%zz"}, "off": {"0"}}, {"kind": {"x/a/b"}, "off": {"0"}},
-		{"topic": make([]string, prefer.MaxKinds+1)}, {"topic": {"topic/a"}, "in": {"topic/a"}},
+		{"topic": make([]string, prefer.PerPage+1)}, {"topic": {"topic/a"}, "in": {"topic/a"}},
 		{"topic": {"kind/a/b"}, "in": {"kind/a/b"}}, {"kind": {"topic/a/b"}, "off": {"0"}}} {
 		bad.Set("form", "2")
 		if _, err := prefer.Read(bad); !fault.Is(err, fault.BadRequest) {
@@ -175,15 +177,93 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestManyKinds shows as many kinds as Read takes, and says how many more there are.
-func TestManyKinds(t *testing.T) {
-	t.Parallel()
-	kinds := map[string]prefer.Kind{}
-	for i := range prefer.MaxKinds + 5 {
-		kinds[strings.Repeat("x", i+1)] = prefer.Kind{Subscribed: true, Channels: map[string]bool{"email": true}}
+// many are 250 kinds of two clients, each with a topic, whose names sort as their numbers.
+func many() prefer.Preferences {
+	p := prefer.Preferences{Clients: map[string]prefer.Client{}}
+	for c, client := range []string{"a", "b"} {
+		kinds := map[string]prefer.Kind{}
+		for i := range 125 {
+			n := 125*c + i
+			kinds[fmt.Sprintf("k%03d", n)] = prefer.Kind{Description: fmt.Sprintf("Kind %03d", n), Source: "Shop " + client,
+				Subscribed: true, Channels: map[string]bool{"email": true}}
+		}
+		p.Clients[client] = prefer.Client{Kinds: kinds, Topics: map[string]prefer.Topic{"t" + client: {Description: "News <i>"}}}
 	}
-	page := shown(t, prefer.New(prefer.Preferences{Clients: map[string]prefer.Client{"c": {Kinds: kinds}}}))
-	if n := strings.Count(page, `name="kind"`); n != prefer.MaxKinds || !strings.Contains(page, "<p>5 more are not shown.") {
-		t.Errorf("%d kinds", n)
+	return p
+}
+
+var listed = regexp.MustCompile(`name="(?:kind|topic)" value="([^"]+)"`)
+
+// TestPages walks all pages: each kind and topic is on one of them, and what a page says can be saved.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	seen := map[string]int{}
+	address := ""
+	for n := 1; ; n++ {
+		q, err := url.ParseQuery(strings.TrimPrefix(address, "/at?"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := prefer.New(many(), prefer.ViewOf(q))
+		f.At = "/at"
+		page := shown(t, f)
+		form := url.Values{"form": {"2"}}
+		for _, m := range listed.FindAllStringSubmatch(page, -1) {
+			seen[m[1]]++
+			what, _, _ := strings.Cut(m[1], "/")
+			form.Add(what, m[1])
+		}
+		if _, err := prefer.Read(form); err != nil || len(form["kind"]) > prefer.PerPage {
+			t.Errorf("page %d with %d kinds cannot be saved: %v", n, len(form["kind"]), err)
+		}
+		for _, want := range []string{fmt.Sprintf("Page %d of 3, 252 of 252 kinds and topics", n),
+			fmt.Sprintf(`name="page" value="%d"`, n), `value="0.email"`, "only what this one shows is saved", "Quiet hours"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("page %d lacks %q", n, want)
+			}
+		}
+		if strings.Contains(page, `rel="prev"`) != (n > 1) {
+			t.Errorf("page %d has the wrong links", n)
+		}
+		if address = f.Next(); address == "" {
+			break
+		}
+	}
+	if len(seen) != 252 {
+		t.Errorf("the pages show %d kinds and topics", len(seen))
+	}
+	for key, n := range seen {
+		if n != 1 {
+			t.Errorf("%s is shown %d times", key, n)
+		}
+	}
+}
+
+// TestFind finds kinds, topics and senders by a part of their name or id, in any case.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	for find, want := range map[string]int{"": 252, "kind 00": 10, "K249": 1, "shop B": 126, "news <I>": 2, "b\nta": 0,
+		"<script>": 0} {
+		f := prefer.New(many(), prefer.View{Find: find, Page: 1})
+		page := shown(t, f)
+		if f.Total != want || strings.Contains(page, "<script>") ||
+			find != "" && !strings.Contains(page, `name="find" value="`+template.HTMLEscapeString(find)) {
+			t.Errorf("%q finds %d, want %d", find, f.Total, want)
+		}
+		if none := strings.Contains(page, "Nothing that you can choose has"); none != (want == 0) {
+			t.Errorf("%q: the page says %v that nothing was found", find, none)
+		}
+	}
+	// A page that does not exist is the last one, and the form keeps both.
+	f := prefer.New(many(), prefer.ViewOf(url.Values{"find": {" shop "}, "page": {"99"}}))
+	if f.Page != 3 || f.Previous() != "?find=shop&page=2" || f.Next() != "" || f.Query() != "?find=shop&page=3" {
+		t.Errorf("the last page is %+v", f.View)
+	}
+	if first := prefer.New(many(), prefer.ViewOf(url.Values{"page": {"-1"}})); first.Page != 1 || first.Query() != "" {
+		t.Errorf("the first page is %+v", first.View)
+	}
+	// A short form has neither a search nor pages.
+	if page := shown(t, form(t, stored)); strings.Contains(page, "<nav") || strings.Contains(page, "Save before") {
+		t.Error(page)
 	}
 }

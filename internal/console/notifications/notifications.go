@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"ingot/internal/base/fault"
-	"ingot/internal/base/prefer"
 	"ingot/internal/console/page"
 )
 
@@ -166,11 +165,7 @@ func (c pages) changes() map[string]page.Handler {
 		"/notifications/campaigns/types/{type}/delete": campaigns(http.MethodDelete, "/campaign_types/{type}", nil),
 		"/notifications/campaigns/types/{type}/template": campaigns(http.MethodPut, "/campaign_types/{type}",
 			templateOfType),
-		"/preferences/save": service.Edit(page.Edit{
-			Method: http.MethodPatch, Path: "/preferences",
-			Body: func(form url.Values) (any, error) { return prefer.Read(form) },
-			To:   "/preferences", Said: "preferences", Failed: c.preferencesRefused,
-		}),
+		"/preferences/save":                            c.savePreferences,
 		"/notifications/providers/save":                c.saveProvider,
 		"/notifications/providers/{provider}/save":     c.saveProvider,
 		"/notifications/providers/{provider}/delete":   c.deleteProvider,

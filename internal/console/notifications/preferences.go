@@ -20,9 +20,28 @@ func (c pages) preferences(r *http.Request, s *page.Session) (any, error) {
 	if err := c.Notifications(r, s).Get(&answer, "/preferences", nil); err != nil {
 		return nil, err
 	}
-	d := &preferencesData{prefer.New(answer)}
+	view := prefer.ViewOf(r.URL.Query())
+	if r.Method == http.MethodPost {
+		view = prefer.ViewOf(r.PostForm)
+	}
+	d := &preferencesData{prefer.New(answer, view)}
+	d.Form.At = preferencesPath
 	d.Form.Command = page.Command("ingot", "notifications", "preferences")
 	return d, nil
+}
+
+const preferencesPath = page.Path + "/preferences"
+
+// savePreferences is POST /console/preferences/save. The page that follows is the one that was saved.
+func (c pages) savePreferences(w http.ResponseWriter, r *http.Request, s *page.Session) error {
+	change, err := prefer.Read(r.PostForm)
+	if err == nil {
+		err = c.Notifications(r, s).Do(http.MethodPatch, "/preferences", change, nil)
+	}
+	if err != nil {
+		return c.preferencesRefused(w, r, s, err)
+	}
+	return page.GoBack(w, r, preferencesPath+prefer.ViewOf(r.PostForm).Query(), "preferences")
 }
 
 // preferencesRefused shows the form again, with what was entered.

@@ -1,14 +1,17 @@
 package httpext_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"html"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"ingot/internal/base/prefer"
 	"ingot/internal/notify"
 	"ingot/internal/notify/actions"
 )
@@ -330,6 +333,70 @@ func TestStalePage(t *testing.T) {
 		if tc.not != "" && strings.Contains(now, tc.not) {
 			t.Errorf("%s: %s is in %s", tc.name, tc.not, now)
 		}
+	}
+}
+
+// TestPagesOfTheLink finds and changes kinds that the first page does not show, and changes nothing of other pages.
+func TestPagesOfTheLink(t *testing.T) {
+	t.Parallel()
+	w, shop := world(t)
+	w.Directory.Users["u-1"] = "u1@example.com"
+	w.Expect(1, shop, "POST", "/users/u-1", `{"kind_id":"news","text":"t"}`, 200, "")
+	finishAll(t, w)
+	var kinds []string
+	for i := range prefer.PerPage + 50 {
+		kinds = append(kinds, fmt.Sprintf(`"more-%03d":{"description":"More %03d"}`, i, i))
+	}
+	kinds = append(kinds, `"news":{"description":"News of the shop"}`)
+	w.Expect(1, shop, "PUT", "/notifications", `{"source_name":"Shop","notifications":{`+strings.Join(kinds, ",")+`}}`, 204, "")
+	link := "/unsubscribe/" + w.Unsubscriber.Make(actions.Grant{UserID: "u-1",
+		Kind: notify.KindRef{ClientID: "shop", KindID: "news"}})
+	left := func() []string {
+		t.Helper()
+		var answer struct {
+			Clients map[string]struct {
+				Kinds map[string]struct{ Subscribed bool }
+			}
+		}
+		a := w.Expect(1, w.User("u-1", "notification_preferences.read"), "GET", "/preferences", "", 200, "")
+		if err := json.Unmarshal([]byte(a.Body), &answer); err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		for id, k := range answer.Clients["shop"].Kinds {
+			if !k.Subscribed {
+				left = append(left, id)
+			}
+		}
+		slices.Sort(left)
+		return left
+	}
+	for _, step := range []struct{ query, title, want string }{
+		{"?page=2", "More 120", "more-120"}, {"?find=mORE+14", "More 149", "more-120 more-149"},
+		{"", "More 007", "more-007 more-120 more-149"},
+	} {
+		page := w.Expect(1, "", "GET", link+step.query, "", 200, "").Body
+		number := regexp.MustCompile(`(?s)<legend>` + step.title + `.*?name="off" value="(\d+)"`).FindStringSubmatch(page)
+		if number == nil {
+			t.Fatalf("%s does not show %s: %s", step.query, step.title, page)
+		}
+		form := pageFields(page)
+		form.Add("off", number[1])
+		a := w.Call(1, "", "POST", link, form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+		if a.Status != 200 || !strings.Contains(a.Body, "<legend>"+step.title+" <span") {
+			t.Errorf("%s: %d, the page after saving is another one: %s", step.query, a.Status, a.Body)
+		}
+		if got := strings.Join(left(), " "); got != step.want {
+			t.Errorf("%s: left are %s, want %s", step.query, got, step.want)
+		}
+	}
+	// What the page shows again when it was refused is the same part.
+	form := pageFields(w.Expect(1, "", "GET", link+"?page=2", "", 200, "").Body)
+	form.Set("quiet", "1")
+	form.Set("zone", "Mars")
+	a := w.Call(1, "", "POST", link, form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+	if a.Status != 422 || !strings.Contains(a.Body, "More 120") || strings.Contains(a.Body, "More 007") {
+		t.Errorf("refused: %d %s", a.Status, a.Body)
 	}
 }
 

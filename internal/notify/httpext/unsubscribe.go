@@ -120,7 +120,11 @@ func (f *handlers) show(w http.ResponseWriter, r *http.Request, h holder, done s
 	data := pageData{Title: h.title, Critical: h.critical, Off: off[this].All(h.channels, h.isUser()),
 		Global: all.Global, All: !h.onlyKind}
 	if data.All {
-		data.Form = prefer.New(formOf(all))
+		view := prefer.ViewOf(r.URL.Query())
+		if r.PostForm.Has("form") {
+			view = prefer.ViewOf(r.PostForm)
+		}
+		data.Form = prefer.New(formOf(all), view)
 	}
 	status := http.StatusOK
 	if done != nil {
@@ -164,7 +168,7 @@ func write(w http.ResponseWriter, status int, data pageData) error {
 	return page().ExecuteTemplate(w, "unsubscribe.html", data)
 }
 
-// maxForm is more than a form of prefer.MaxKinds needs.
+// maxForm is more than a form of prefer.PerPage kinds needs.
 const maxForm = 512 << 10
 
 // unsubscribe saves the recipient's choice: one click in a mail program (RFC

@@ -1,0 +1,64 @@
+package prefer
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// View is a part of the form: a page of what has a text.
+type View struct {
+	Find string
+	Page int // from 1
+}
+
+// ViewOf returns the view that the query of an address asks for, or that a form was about.
+func ViewOf(q url.Values) View {
+	const most = 200
+	v := View{Find: strings.TrimSpace(q.Get("find"))}
+	if len(v.Find) > most {
+		v.Find = strings.ToValidUTF8(v.Find[:most], "")
+	}
+	v.Page, _ = strconv.Atoi(q.Get("page"))
+	v.Page = max(1, v.Page)
+	return v
+}
+
+// Query returns what ViewOf reads, with "?", or "" for the first page of everything.
+func (v View) Query() string {
+	q := url.Values{}
+	if v.Find != "" {
+		q.Set("find", v.Find)
+	}
+	if v.Page > 1 {
+		q.Set("page", strconv.Itoa(v.Page))
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+// Previous and Next return the addresses of the pages beside this one, or "".
+func (f Form) Previous() string { return f.beside(-1) }
+
+// Next is described at Previous.
+func (f Form) Next() string { return f.beside(1) }
+
+func (f Form) beside(distance int) string {
+	v := View{f.Find, f.Page + distance}
+	if v.Page < 1 || v.Page > f.Pages {
+		return ""
+	}
+	q := v.Query()
+	if q == "" {
+		q = "?page=1" // the address of the browser may have another page
+	}
+	return f.At + q
+}
+
+// Whole returns the address without a search.
+func (f Form) Whole() string { return f.At + "?page=1" }
+
+// Long reports whether there is more than one page, or a search.
+func (f Form) Long() bool { return f.All > PerPage || f.Find != "" }

@@ -1,0 +1,49 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"ingot/internal/base/prefer"
+	"ingot/internal/console/pagetest"
+)
+
+// TestManyPreferences shows more kinds than a page has, and comes back to the page that was saved or refused.
+func TestManyPreferences(t *testing.T) {
+	t.Parallel()
+	w := pagetest.New(t, New)
+	var kinds []string
+	for i := range prefer.PerPage + 20 {
+		kinds = append(kinds, fmt.Sprintf(`"k%03d":{"description":"Kind %03d","subscribed":true,"channels":{"email":true}}`, i, i))
+	}
+	api := &service{answers: map[string]string{
+		"GET /preferences":   `{"clients":{"shop":{"kinds":{` + strings.Join(kinds, ",") + `}}}}`,
+		"PATCH /preferences": "{}",
+	}}
+	api.serve(w)
+	status, text := w.Get(Path + "/preferences")
+	has(t, "the first page", status, http.StatusOK, text, "Kind 099", `href="/console/preferences?page=2"`,
+		`action="/console/preferences"`, "Page 1 of 2", "ingot notifications preferences")
+	status, text = w.Get(Path + "/preferences?page=2&find=kind")
+	has(t, "the second page of a search", status, http.StatusOK, text, "Kind 119", `name="find" value="kind"`,
+		`href="/console/preferences?find=kind"`)
+	if strings.Contains(text, "Kind 099") {
+		t.Error("the second page has what the first one has")
+	}
+	form := func(channel string) url.Values {
+		return url.Values{"form": {"2"}, "find": {"kind"}, "page": {"2"}, "kind": {"kind/shop/k110"}, "shown": {"0." + channel},
+			"lit": {"0." + channel}}
+	}
+	status, _, to := submit(t, w, "/preferences/save", form("email"))
+	if status != http.StatusSeeOther || to != Path+"/preferences?find=kind&page=2&said=preferences" ||
+		!api.was(`PATCH /preferences {"clients":{"shop":{"kinds":{"k110":{"channels":{"email":false}}}}}}`) {
+		t.Errorf("saving: %d %s, asked %q", status, to, api.asked)
+	}
+	api.answers["PATCH /preferences"] = "422: not like <b>"
+	status, text, _ = submit(t, w, "/preferences/save", form("email"))
+	has(t, "a refused form", status, http.StatusUnprocessableEntity, text, "not like &lt;b&gt;", "Kind 119", "Page 2 of 2",
+		`href="/console/preferences?find=kind"`)
+}
