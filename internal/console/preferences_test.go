@@ -21,7 +21,7 @@ func TestManyPreferences(t *testing.T) {
 	}
 	api := &service{answers: map[string]string{
 		"GET /preferences":   `{"clients":{"shop":{"kinds":{` + strings.Join(kinds, ",") + `}}}}`,
-		"PATCH /preferences": "{}",
+		"PATCH /preferences": "{}", "GET /push_subscriptions": "{}",
 	}}
 	api.serve(w)
 	status, text := w.Get(Path + "/preferences")
@@ -46,4 +46,32 @@ func TestManyPreferences(t *testing.T) {
 	status, text, _ = submit(t, w, "/preferences/save", form("email"))
 	has(t, "a refused form", status, http.StatusUnprocessableEntity, text, "not like &lt;b&gt;", "Kind 119", "Page 2 of 2",
 		`href="/console/preferences?find=kind"`)
+}
+
+// TestBrowsers shows the browsers that get push notifications: to their user, who can remove them, and to administrators
+// with the data of the recipient.
+func TestBrowsers(t *testing.T) {
+	t.Parallel()
+	w := pagetest.New(t, New)
+	const browsers = `{"push_subscriptions":[{"id":"b1","client_id":"shop","service":"push.example.com","label":"` + hostileJSON +
+		`"},{"id":"b2","client_id":"bank","service":"other.example.com"}]`
+	api := &service{answers: map[string]string{
+		"GET /preferences": "{}", "GET /push_subscriptions": browsers + "}", "DELETE /push_subscriptions/b1": "",
+		"GET /recipient_data": browsers + `,"topics":[{"client_id":"shop","topic":"releases","subscribed":true},
+			{"client_id":"shop","topic":"offers"}]}`,
+	}}
+	api.serve(w, "notifications.admin")
+	status, text := w.Get(Path + "/preferences")
+	has(t, "the preferences", status, http.StatusOK, text, "&#34;&gt;&lt;script&gt;", "push.example.com", "no name",
+		`action="/console/preferences/browsers/b1/remove"`, "ingot notifications browsers")
+	status, text = w.Get(Path + "/notifications/recipients?user=u")
+	has(t, "a recipient", status, http.StatusOK, text, "&#34;&gt;&lt;script&gt;", "push.example.com", "no name",
+		"Subscribed to the topic shop/releases", "Left the topic shop/offers")
+	status, _, to := submit(t, w, "/preferences/browsers/b1/remove", url.Values{})
+	if status != http.StatusSeeOther || to != Path+"/preferences?said=browser-removed" {
+		t.Errorf("removing: %d %s, asked %q", status, to, api.asked)
+	}
+	api.answers["GET /push_subscriptions"] = "{}"
+	status, text = w.Get(Path + "/preferences")
+	has(t, "none", status, http.StatusOK, text, "None of your browsers gets push notifications")
 }

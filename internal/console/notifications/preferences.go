@@ -12,19 +12,39 @@ import (
 	"ingot/internal/console/page"
 )
 
-type preferencesData struct{ Form prefer.Form }
+type preferencesData struct {
+	Form     prefer.Form
+	Browsers []pushBrowser
+	Command  string // lists the browsers
+}
+
+// pushBrowser is a browser that gets push notifications of a client.
+type pushBrowser struct {
+	ID       string    `json:"id"`
+	ClientID string    `json:"client_id"`
+	Service  string    `json:"service"`
+	Label    string    `json:"label"`
+	Updated  time.Time `json:"updated_at"`
+}
 
 // preferences is GET /console/preferences: the user's own.
 func (c pages) preferences(r *http.Request, s *page.Session) (any, error) {
 	var answer prefer.Preferences
-	if err := c.Notifications(r, s).Get(&answer, "/preferences", nil); err != nil {
+	var browsers struct {
+		List []pushBrowser `json:"push_subscriptions"`
+	}
+	call := c.Notifications(r, s)
+	if err := page.Together(
+		func() error { return call.Get(&answer, "/preferences", nil) },
+		func() error { return call.Get(&browsers, "/push_subscriptions", nil) },
+	); err != nil {
 		return nil, err
 	}
 	view := prefer.ViewOf(r.URL.Query())
 	if r.Method == http.MethodPost {
 		view = prefer.ViewOf(r.PostForm)
 	}
-	d := &preferencesData{prefer.New(answer, view)}
+	d := &preferencesData{prefer.New(answer, view), browsers.List, page.Command("ingot", "notifications", "browsers")}
 	d.Form.At = preferencesPath
 	d.Form.Command = page.Command("ingot", "notifications", "preferences")
 	return d, nil

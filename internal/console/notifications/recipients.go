@@ -27,6 +27,13 @@ type recipientData struct {
 		Title    string
 		Created  time.Time `json:"created_at"`
 	}
+	Topics []struct {
+		ClientID   string `json:"client_id"`
+		Topic      string
+		Subscribed bool
+		Kept       bool
+	}
+	Browsers []pushBrowser `json:"push_subscriptions"`
 	Messages []struct {
 		sentMessage
 		ClientID string `json:"client_id"`
