@@ -35,6 +35,8 @@ func TestNotificationsGoClient(t *testing.T) {
 	must(c.SetDigest(ctx, "news", nil))
 	must(c.SetThrottle(ctx, "news", &notifications.Throttle{Limit: 3, Window: "1h"}))
 	must(c.SetThrottle(ctx, "news", nil))
+	must(c.SetRetention(ctx, "news", "30d"))
+	must(c.SetRetention(ctx, "news", ""))
 
 	template := got(c.CreateTemplate(ctx, notifications.Template{Name: "T", Subject: "[shop] {{.Subject}}",
 		HTML: "<p>{{.HTML}}</p>", Text: "Dear {{.Data.name}}: {{.Text}}"}))(t)

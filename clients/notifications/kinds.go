@@ -81,6 +81,16 @@ func (c *Client) SetThrottle(ctx context.Context, kind string, t *Throttle) erro
 	return c.call(ctx, http.MethodPut, path, t, nil)
 }
 
+// SetRetention sets how long messages of a kind are kept after they are final, such as "36h" or "90d"; with "" as long as
+// the server keeps others.
+func (c *Client) SetRetention(ctx context.Context, kind, kept string) error {
+	path := "/kinds/" + url.PathEscape(kind) + "/retention"
+	if kept == "" {
+		return c.call(ctx, http.MethodDelete, path, nil, nil)
+	}
+	return c.call(ctx, http.MethodPut, path, map[string]string{"retention": kept}, nil)
+}
+
 // Template is the text of notifications.
 type Template struct {
 	Name     string          `json:"name"`

@@ -61,7 +61,8 @@ func serverDefaults() map[string]string {
 		"engine": c.Engine, "log-store": c.LogStore,
 		"kubernetes-namespace": c.Kubernetes.Namespace, "kubernetes-user-namespaces": c.Kubernetes.UserNamespaces,
 		"kubernetes-rate": strconv.Itoa(c.Kubernetes.Rate), "kubernetes-place-timeout": c.Kubernetes.PlaceTimeout.String(),
-		"messages-kept": c.MessagesKept.String(), "drain-timeout": c.DrainTimeout.String(), "password-grant": "on",
+		"messages-kept": c.MessagesKept.String(), "messages-kept-max": c.MessagesKeptMax.String(),
+		"drain-timeout": c.DrainTimeout.String(), "password-grant": "on",
 		"forward-client-cert": c.ForwardClientCert,
 		"trace-sampling":      strconv.FormatFloat(c.Traces.Sampling, 'g', -1, 64), "log-level": "info", "log-format": "auto",
 	}
@@ -165,6 +166,7 @@ type mailOptions struct {
 	AllowNetworks    string        `long:"allow-networks" env:"INGOT_ALLOW_NETWORKS" value-name:"LIST" description:"Private networks in which webhooks, log drains, route services, space-scoped service brokers, git repositories and registries of images are allowed, such as 10.0.0.0/8,fd00::/8, or all (default: public addresses only)"`
 	TrustedCA        string        `long:"trusted-ca" env:"INGOT_TRUSTED_CA" value-name:"FILE" description:"PEM file of certificate authorities that outgoing TLS connections trust in addition to the system's; it is read at the start"`
 	MessagesKept     time.Duration `long:"messages-kept" env:"INGOT_MESSAGES_KEPT" value-name:"DURATION" description:"How long message statuses are kept"`
+	MessagesKeptMax  time.Duration `long:"messages-kept-max" env:"INGOT_MESSAGES_KEPT_MAX" value-name:"DURATION" description:"How long clients may have the message statuses of a kind kept at most"`
 }
 
 func (o mailOptions) mailing() system.MailConfig {
@@ -172,7 +174,8 @@ func (o mailOptions) mailing() system.MailConfig {
 		SMTPURL: o.SMTPURL, MailPlan: o.MailPlan, MailFrom: o.MailFrom, NotificationsURL: o.NotificationsURL,
 		DKIMKeyFile: o.DKIMKey, DKIMSelector: o.DKIMSelector,
 		BounceListen: o.BounceListen, BounceAddress: o.BounceAddress, MessagesKept: o.MessagesKept,
-		AllowNetworks: o.AllowNetworks, TrustedCA: o.TrustedCA, QueueLimit: system.DefaultQueueLimit,
+		MessagesKeptMax: o.MessagesKeptMax,
+		AllowNetworks:   o.AllowNetworks, TrustedCA: o.TrustedCA, QueueLimit: system.DefaultQueueLimit,
 	}
 }
 

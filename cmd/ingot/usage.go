@@ -65,7 +65,7 @@ var subjects = []subject{
 	{"Kubernetes", []string{"kubernetes-*"}},
 	{"Users and limits", []string{"auth-url", "password-grant", "login-*", "api-rate-*", "broker-requests"}},
 	{"Mail and notifications", []string{"smtp-url", "mail-plan", "mail-from", "notifications-url", "dkim-*",
-		"bounce-*", "messages-kept"}},
+		"bounce-*", "messages-*"}},
 	{"Traces", []string{"otlp-*", "trace-*"}},
 }
 

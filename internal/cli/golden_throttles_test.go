@@ -11,6 +11,13 @@ var throttleScenarios = []scenario{
 	{"notifications-throttle-delete", []string{"notifications", "throttle", "comments", "--delete", "--client", "sender",
 		"--client-secret", "x"}},
 	{"notifications-throttle-wrong", []string{"notifications", "throttle", "comments", "--delete", "--limit", "3"}},
+	{"notifications-retention", []string{"notifications", "retention", "comments", "--client", "sender",
+		"--client-secret", "x"}},
+	{"notifications-retention-set", []string{"notifications", "retention", "comments", "--keep", "90d", "--client",
+		"sender", "--client-secret", "x"}},
+	{"notifications-retention-delete", []string{"notifications", "retention", "comments", "--delete", "--client", "sender",
+		"--client-secret", "x"}},
+	{"notifications-retention-wrong", []string{"notifications", "retention", "comments", "--delete", "--keep", "90d"}},
 	{"notifications-preferences-quiet", []string{"notifications", "preferences", "--quiet-hours", "22:00-07:00", "--zone",
 		"Europe/Berlin", "--quiet-days", "mon,tue", "--quiet-channels", "email"}},
 	{"notifications-preferences-loud", []string{"notifications", "preferences", "--quiet-hours", "off"}},
@@ -27,4 +34,15 @@ func throttleAnswer(method string) (int, any) {
 			"description": "email at most 3 in 1h, others collected"}
 	}
 	return 200, object{"throttle": nil, "description": "not limited"}
+}
+
+// retentionAnswer answers requests about the retention of a kind.
+func retentionAnswer(method string) (int, any) {
+	switch method {
+	case http.MethodDelete:
+		return 204, nil
+	case http.MethodPut:
+		return 200, object{"retention": "90d", "description": "kept for 90d"}
+	}
+	return 200, object{"retention": nil, "description": "kept for 7d, as the server keeps all"}
 }

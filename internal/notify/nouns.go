@@ -36,6 +36,8 @@ type Kind struct {
 	DigestRule *DigestRule
 	// ThrottleRule is nil if messages are not limited. It is set with SetThrottleRule only.
 	ThrottleRule *ThrottleRule
+	// Kept is how long messages are kept after they are final; 0 means the server's default. It is set with SetKept only.
+	Kept time.Duration
 }
 
 // Travels returns the channels of the kind's messages.

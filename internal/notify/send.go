@@ -208,8 +208,10 @@ type Send struct {
 	DigestRule *DigestRule
 	// ThrottleRule is that of the kind then, or nil.
 	ThrottleRule *ThrottleRule
-	Audiences    []Audience
-	Content      Content
+	// Kept is that of the kind then: how long messages are kept after they are final; 0 means the server's default.
+	Kept      time.Duration
+	Audiences []Audience
+	Content   Content
 	// Digest is what the send of a digest has collected; nil for others.
 	Digest *Digest
 	// Data is a JSON object for templates, or nil; Locale is a BCP 47 tag, or "".

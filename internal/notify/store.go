@@ -45,6 +45,7 @@ type Store interface {
 	Timelines
 	Digests
 	Throttles
+	Retentions
 	People
 	Recurrings
 	Statistics
@@ -337,9 +338,9 @@ type Upkeep interface {
 	// Stored returns how much of a client is stored, about: what was stored within the last moments
 	// may be missing.
 	Stored(ctx context.Context, clientID string) (Stored, error)
-	// Purge deletes in small steps: messages that have been final since before,
-	// unless a step of a workflow waits that may ask about them, sends without
-	// messages, expired idempotency keys. It returns the number of deleted messages.
+	// Purge deletes in small steps: messages that have been final since before, or
+	// for their send's Kept, unless a step of a workflow waits that may ask about
+	// them, sends without messages, expired idempotency keys. It returns the number of deleted messages.
 	Purge(ctx context.Context, before time.Time) (int, error)
 
 	CreateWebhook(ctx context.Context, w Webhook) error

@@ -13,6 +13,7 @@ import (
 	"ingot/internal/auth"
 	"ingot/internal/base/safedial"
 	"ingot/internal/base/web"
+	"ingot/internal/notify"
 	"ingot/internal/notify/mail"
 	"ingot/internal/notify/mail/smtp"
 	"ingot/internal/platform"
@@ -130,8 +131,9 @@ func DefaultConfig() Config {
 		EdgeConfig:          EdgeConfig{LoginLimits: auth.DefaultLimitTexts()},
 		TLSConfig:           TLSConfig{ForwardClientCert: clientCertsOff},
 		DrainTimeout:        5 * time.Minute,
-		MailConfig:          MailConfig{MessagesKept: DefaultMessagesKept, QueueLimit: DefaultQueueLimit},
-		Traces:              TraceConfig{Sampling: DefaultTraceSampling},
+		MailConfig: MailConfig{MessagesKept: DefaultMessagesKept, MessagesKeptMax: DefaultMessagesKeptMax,
+			QueueLimit: DefaultQueueLimit},
+		Traces: TraceConfig{Sampling: DefaultTraceSampling},
 	}
 }
 
@@ -196,9 +198,18 @@ func (c MailConfig) checks() []check {
 		{"bounce-listen", settings.OptionalAddress(c.BounceListen)},
 		{"bounce-address", checkBounces(c)},
 		{"messages-kept", notNegative(c.MessagesKept)},
+		{"messages-kept-max", checkKeptMax(c.MessagesKeptMax)},
 		{"allow-networks", checkNetworks(c.AllowNetworks)},
 		{"trusted-ca", checkRoots(c.TrustedCA)},
 	}
+}
+
+// checkKeptMax allows 0 for the default.
+func checkKeptMax(d time.Duration) error {
+	if d != 0 && d < notify.MinKept {
+		return fmt.Errorf("%v is too short: clients may have messages kept for at least %v", d, notify.MinKept)
+	}
+	return nil
 }
 
 func notEmpty(s string) error {

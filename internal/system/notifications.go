@@ -79,14 +79,17 @@ type MailConfig struct {
 	BounceAddress string
 	// MessagesKept is how long message statuses are kept.
 	MessagesKept time.Duration
+	// MessagesKeptMax is how long clients may have those of a kind kept at most; MessagesKept if that is longer.
+	MessagesKeptMax time.Duration
 	// QueueLimit is the maximum number of queued messages.
 	QueueLimit int
 }
 
 // The defaults of MailConfig.
 const (
-	DefaultMessagesKept = 7 * 24 * time.Hour
-	DefaultQueueLimit   = 5_000_000
+	DefaultMessagesKept    = 7 * 24 * time.Hour
+	DefaultMessagesKeptMax = 400 * 24 * time.Hour
+	DefaultQueueLimit      = 5_000_000
 )
 
 // notificationsDir in the data directory belongs to the service.
@@ -112,6 +115,8 @@ type notifications struct {
 	recurring    *recurring.Runner
 	mailbox      *mailbox.Mailbox // nil if a mail server is configured
 	others       []background.Service
+	kept         time.Duration
+	keptMax      time.Duration
 	log          *slog.Logger
 	webhooks     outbound.Options
 	checkDomain  func(context.Context) notify.DomainReport
@@ -154,6 +159,12 @@ func (c MailConfig) guard() safedial.Guard {
 	return g
 }
 
+// kept returns how long message statuses are kept by default and at most.
+func (c MailConfig) kept() (usual, most time.Duration) {
+	usual = cmp.Or(c.MessagesKept, DefaultMessagesKept)
+	return usual, max(usual, cmp.Or(c.MessagesKeptMax, DefaultMessagesKeptMax))
+}
+
 // openNotifications opens the service without starting it.
 func openNotifications(ctx context.Context, o notificationsOptions) (*notifications, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
@@ -161,7 +172,10 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 	}
 	n := &notifications{log: o.Log}
 	var err error
-	if n.store, err = notifydb.Open(ctx, o.DB, notifydb.Options{QueueLimit: o.QueueLimit, Log: o.Log}); err != nil {
+	o.MessagesKept, o.MessagesKeptMax = o.MailConfig.kept()
+	n.kept, n.keptMax = o.MessagesKept, o.MessagesKeptMax
+	if n.store, err = notifydb.Open(ctx, o.DB, notifydb.Options{QueueLimit: o.QueueLimit, KeptLimit: o.MessagesKeptMax,
+		Log: o.Log}); err != nil {
 		return nil, err
 	}
 	for _, builtIn := range []notify.Template{template.Default(), template.DefaultV2()} {
@@ -309,7 +323,7 @@ func (n *notifications) routes(verifier *token.Verifier, b *frontend) *httpext.V
 	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick,
 		CheckWebhook: n.webhooks.Check, CheckDomain: n.checkDomain, MailState: n.mailState,
 		Tokens: n.tokens, Hub: n.hub, PushKey: n.pushKeys.Public(), KickRecurring: n.recurring.Kick,
-		ProviderHealth: n.texts.Health, Log: n.log}
+		ProviderHealth: n.texts.Health, Kept: n.kept, KeptMax: n.keptMax, Log: n.log}
 	if n.mailbox != nil {
 		extensions.Mailbox = n.mailbox
 	}

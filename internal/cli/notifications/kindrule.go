@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"ingot/internal/cli/core"
+	"ingot/internal/cli/term"
 )
 
 // kindRule shows, sets or deletes one of the rules of a kind.
@@ -40,4 +41,32 @@ func (r kindRule) change(ctx context.Context, s *core.Session, kind string, f *n
 		s.Say("Getting the %s", of)
 	}
 	return answer, f.call(ctx, s, http.MethodGet, path, nil, answer)
+}
+
+// notifications retention
+
+type retentionFlags struct {
+	notifyFlags
+	Keep   string `long:"keep" value-name:"DURATION" description:"How long messages are kept after they are final: 36h, 90d"`
+	Delete bool   `long:"delete" description:"Keep later notifications as long as the server keeps others"`
+}
+
+// retention is how long the messages of a kind are kept.
+type retention struct {
+	Kind        string  `json:"kind"`
+	Retention   *string `json:"retention"`
+	Description string  `json:"description"`
+}
+
+func (r *retention) Show(p *term.Printer) { p.Println(r.Description) }
+
+func changeRetention(ctx context.Context, s *core.Session, w core.Words, f *retentionFlags) (core.Result, error) {
+	rule := kindRule{Path: "retention", Name: "retention", Delete: f.Delete}
+	if f.Keep != "" {
+		if f.Delete {
+			return nil, core.UsageError("--keep and --delete cannot be used together")
+		}
+		rule.Body = map[string]any{"retention": f.Keep}
+	}
+	return rule.change(ctx, s, w["KIND"], &f.notifyFlags, &retention{Kind: w["KIND"]})
 }

@@ -457,6 +457,8 @@ func Commands() []*core.Command {
 			changeDigest, "comments", "comments --window 1h --max 50 --key thread.id", "comments --delete"),
 		core.Entry("notifications throttle", "KIND", "Show or limit how many of a kind a recipient gets", core.NeedsAPI,
 			changeThrottle, "comments", "comments --limit 3 --window 1h", "comments --delete"),
+		core.Entry("notifications retention", "KIND", "Show or set how long a kind's messages are kept", core.NeedsAPI,
+			changeRetention, "comments", "comments --keep 90d", "comments --delete"),
 		core.Entry("notifications destinations", "", "Show or set where a client's chat and webhook messages go",
 			core.NeedsAPI, changeDestinations, "", "--set chat --to @slack-address --format slack",
 			"--set webhook --to https://app.example.com/notifications", "--delete chat"),

@@ -1,6 +1,7 @@
 package httpext
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/token"
@@ -54,6 +56,8 @@ type Options struct {
 	Hub    *inbox.Hub
 	// PushKey is the public key that browsers subscribe with.
 	PushKey string
+	// Kept is how long messages are kept after they are final (7 days), and KeptMax how long kinds may say (400 days).
+	Kept, KeptMax time.Duration
 	// Description is the content of /openapi.yaml.
 	Description []byte
 	Log         *slog.Logger
@@ -128,6 +132,8 @@ func Register(g *web.Group, o Options) {
 	if o.KickRecurring == nil {
 		o.KickRecurring = func() {}
 	}
+	const day = 24 * time.Hour
+	o.Kept, o.KeptMax = cmp.Or(o.Kept, 7*day), cmp.Or(o.KeptMax, 400*day)
 	f := &handlers{Options: o}
 	sender := web.Scope(scopeWrite, scopeEmails)
 
@@ -185,6 +191,7 @@ func Register(g *web.Group, o Options) {
 	f.registerWorkflows(g)
 	f.registerDigests(g)
 	f.registerThrottles(g)
+	f.registerRetention(g)
 	f.registerInbox(g)
 	f.registerPush(g)
 	f.registerPeople(g)

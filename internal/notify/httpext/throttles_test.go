@@ -3,6 +3,7 @@ package httpext_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"ingot/internal/notify"
 )
@@ -66,6 +67,64 @@ func TestThrottleRules(t *testing.T) {
 			if !strings.Contains(a.Body, step.want) {
 				t.Errorf("%s %s %.100s: %.300s, want %s", step.method, step.path, step.body, a.Body, step.want)
 			}
+		}
+	}
+}
+
+// TestRetention sets, shows and deletes how long messages of kinds are kept.
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	for version := 1; version <= 2; version++ {
+		w, c := world(t)
+		w.Directory.Users["u-1"] = "u1@example.com"
+		admin, other := w.Client("ops", "notifications.admin"), w.Client("other", "notifications.manage")
+		const path, none = "/kinds/news/retention", `{"retention":null,"description":"kept for 7d, as the server keeps all"}`
+		for _, step := range []struct {
+			method, path, body, bearer string
+			status                     int
+			want                       string
+		}{
+			{"GET", path, "", c, 200, none},
+			{"PUT", path, `{"retention":"72h"}`, c, 200, `{"retention":"3d","description":"kept for 3d"}`},
+			{"GET", path, "", c, 200, `{"retention":"3d","description":"kept for 3d"}`},
+			{"GET", path + "?client_id=shop", "", admin, 200, `"3d"`},
+			{"GET", path + "?client_id=shop", "", other, 403, "notifications.admin"},
+			{"GET", path, "", other, 404, "could not be found"},
+			{"GET", path, "", w.Client("shop", "notifications.write"), 403, ""},
+			{"PUT", path, `{"retention":"400d"}`, c, 200, `"400d"`},
+			{"PUT", path, `{"retention":"1h"}`, c, 200, `{"retention":"1h","description":"kept for 1h"}`},
+			{"PUT", "/kinds/fire/retention", `{"retention":"1h"}`, c, 200, "1h"}, // it is critical
+			{"PUT", "/kinds/nope/retention", `{"retention":"1h"}`, c, 404, "could not be found"},
+			{"PUT", path, `{"retention":"1h"}`, other, 404, "could not be found"},
+			{"PUT", path, `{"retention":"1h"}`, admin, 403, ""},
+			{"PUT", path, `{"retention":"1h"}`, w.Client("shop", "notifications.write"), 403, ""},
+			{"PUT", path, `{"retention":"401d"}`, c, 422,
+				`\"retention\" must be whole hours or days, such as 36h or 90d, at least 1h and at most 400d`},
+			{"PUT", path, `{"retention":"59m"}`, c, 422, "at least 1h"},
+			{"PUT", path, `{"retention":"0h"}`, c, 422, "at least 1h"},
+			{"PUT", path, `{"retention":"999999999999999999999d"}`, c, 422, "at most 400d"},
+			{"PUT", path, `{"retention":""}`, c, 422, ""},
+			{"PUT", path, `{}`, c, 422, ""},
+			{"PUT", path, `{"retention":3600}`, c, 422, ""},
+			{"PUT", path, `{"retention":"1h","over":1}`, c, 422, ""},
+			{"PUT", path, `[]`, c, 422, ""},
+			{"PUT", path, `{`, c, 400, ""},
+			{"DELETE", path, "", other, 404, "could not be found"},
+			{"DELETE", path, "", w.Client("shop", "notifications.write"), 403, ""},
+			{"DELETE", path, "", c, 204, ""},
+			{"DELETE", path, "", c, 204, ""},
+			{"GET", path, "", c, 200, none},
+		} {
+			a := w.Expect(version, step.bearer, step.method, step.path, step.body, step.status, "")
+			if !strings.Contains(a.Body, step.want) {
+				t.Errorf("%s %s %.100s: %.300s, want %s", step.method, step.path, step.body, a.Body, step.want)
+			}
+		}
+		w.Expect(version, c, "PUT", path, `{"retention":"2d"}`, 200, "")
+		w.Expect(version, c, "POST", "/sends", `{"kind_id":"news","text":"t","audience":{"type":"user","id":"u-1"}}`, 202, "")
+		claimed, err := w.Store.Claim(t.Context(), "w", 10, 0)
+		if err != nil || len(claimed) != 1 || claimed[0].Send.Kept != 48*time.Hour {
+			t.Errorf("claimed %+v, %v", claimed, err)
 		}
 	}
 }

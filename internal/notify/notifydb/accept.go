@@ -175,7 +175,7 @@ func (s *Store) acceptSafely(ctx context.Context, batch []*acceptance) error {
 }
 
 var (
-	newSends    = query.NewInsertion("notify_sends", newSendColumns+", lease_owner, lease_until", "")
+	newSends    = query.NewInsertion("notify_sends", insertedColumns, "")
 	newMessages = query.NewInsertion("notify_messages", "number, lane, due, updated, audience, user_id, email", "")
 )
 
@@ -224,7 +224,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 			}
 			sends = append(sends, newSend{
 				a.Number, a.ClientID, a.KindID, db.Nanos(a.Received), a.data,
-				a.Cursor.Audience, a.Cursor.Page, n, tally, db.Nanos(expanded),
+				a.Cursor.Audience, a.Cursor.Page, n, tally, db.Nanos(expanded), keptHours(&a.Send),
 			})
 			messages = appendMessages(messages, &a.Send, 0, priority, due, a.Recipients)
 			delays.made(&a.Send, a.Recipients)
@@ -311,6 +311,7 @@ type newSend struct {
 	Next     int    `json:"x"`
 	Tally    bool   `json:"t"`
 	Expanded int64  `json:"e"`
+	Kept     int    `json:"h"`
 }
 
 // store inserts the sends and messages of a group, and adds to the numbers of waiting and of delayed messages. On
@@ -334,10 +335,10 @@ func store(tx *db.Tx, shard int, sends []newSend, messages []newMessage, delays 
 		_, err = tx.Exec(storeGroup, string(sent), string(made), shard, len(messages))
 		return err
 	}
-	args := make([]any, 0, 12*len(sends))
+	args := make([]any, 0, 13*len(sends))
 	for _, n := range sends {
 		args = append(args, n.Number, n.Client, n.Kind, n.Received, n.Data, n.Audience, n.Page, n.Next, n.Tally,
-			n.Expanded, "", 0)
+			n.Expanded, n.Kept, "", 0)
 	}
 	if err := newSends.All(tx, args); err != nil {
 		return err
@@ -353,9 +354,9 @@ const (
 	intoMessages = `INSERT INTO notify_messages (number, lane, due, updated, audience, user_id, email)
 		SELECT n, l, d, w, a, u, e FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON))
 		AS v (n BIGINT, l INTEGER, d BIGINT, w BIGINT, a INTEGER, u TEXT, e TEXT)`
-	storeGroup = `WITH sends AS (INSERT INTO notify_sends (` + newSendColumns + `, lease_owner, lease_until)
-		SELECT n, c, k, r, d, a, p, x, t, e, '', 0 FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON))
-		AS v (n BIGINT, c TEXT, k TEXT, r BIGINT, d TEXT, a INTEGER, p TEXT, x INTEGER, t BOOLEAN, e BIGINT)
+	storeGroup = `WITH sends AS (INSERT INTO notify_sends (` + insertedColumns + `)
+		SELECT n, c, k, r, d, a, p, x, t, e, h, '', 0 FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON))
+		AS v (n BIGINT, c TEXT, k TEXT, r BIGINT, d TEXT, a INTEGER, p TEXT, x INTEGER, t BOOLEAN, e BIGINT, h INTEGER)
 		), messages AS (` + intoMessages + ") " + intoBacklog
 )
 

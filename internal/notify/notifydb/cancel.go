@@ -51,7 +51,7 @@ func cancelSend(tx *db.Tx, number int64, now time.Time, shard int) error {
 	}
 	if err := store(tx, shard, []newSend{{Number: number, Client: row.ClientID, Kind: row.KindID,
 		Received: db.Nanos(row.Received), Data: data, Audience: len(row.Audiences), Tally: true,
-		Expanded: db.Nanos(now)}}, []newMessage{}, nil); err != nil {
+		Expanded: db.Nanos(now), Kept: keptHours(&row.Send)}}, []newMessage{}, nil); err != nil {
 		return err
 	}
 	if _, err := tx.Exec("UPDATE notify_sends SET canceled = ? WHERE number = ?", db.Nanos(now), number); err != nil {

@@ -351,7 +351,8 @@ func (e *ending) sends(numbers []int64) (made, error) {
 			return m, err
 		}
 		m.sends = append(m.sends, newSend{Number: s.Number, Client: s.ClientID, Kind: s.KindID,
-			Received: db.Nanos(s.Received), Data: data, Audience: s.Cursor.Audience, Next: 1, Expanded: db.Nanos(e.now)})
+			Received: db.Nanos(s.Received), Data: data, Audience: s.Cursor.Audience, Next: 1, Expanded: db.Nanos(e.now),
+			Kept: keptHours(&s)})
 		// Many that are due at once do not delay single messages.
 		m.messages = appendMessages(m.messages, &s, 0, notify.PriorityBulk, e.due, []notify.Recipient{to})
 		m.of[number] = notify.MessageNumber(s.Number, 0)

@@ -291,6 +291,31 @@ func TestMailDomainsAreKeyed(t *testing.T) {
 	})
 }
 
+// TestKeptLimit purges what was to be kept longer than a server now allows.
+func TestKeptLimit(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		now := time.Now()
+		s, err := notifydb.Open(t.Context(), d, notifydb.Options{KeptLimit: 48 * time.Hour,
+			Now: func() time.Time { return now }})
+		testkit.Must(t, err)
+		n := notify.NewSend{Send: notify.Send{ClientID: "c", Kept: 72 * time.Hour, Received: now, Expanded: true},
+			Recipients: []notify.Recipient{{UserID: "dora"}}}
+		sent, _, err := s.Accept(t.Context(), n)
+		testkit.Must(t, err)
+		_, err = s.Finish(t.Context(), []notify.Outcome{{Number: notify.MessageNumber(sent.Number, 0), At: now,
+			Status: notify.Delivered}}, nil)
+		testkit.Must(t, err)
+		for _, later := range []time.Duration{48 * time.Hour, 1} {
+			now = now.Add(later)
+			n, err := s.Purge(t.Context(), now.Add(-time.Hour))
+			if want := int(later % time.Hour); err != nil || n != want {
+				t.Errorf("%d purged, %v, want %d", n, err, want)
+			}
+		}
+	})
+}
+
 // TestErasuresTogether passes the limit of erasures by no concurrent request.
 func TestErasuresTogether(t *testing.T) {
 	t.Parallel()

@@ -17,26 +17,75 @@ import (
 // for it.
 const purgeBatch = 1000
 
-// Purge implements notify.Store. It visits the sends, oldest first, and stops
-// when they are too recent: numbers follow time closely enough. If it is
-// interrupted, completed steps are kept.
+// Purge implements notify.Store. For each retention that sends have, it visits
+// these sends, oldest first, and stops when they are too recent: numbers follow
+// time closely enough. If it is interrupted, completed steps are kept.
 func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
 	release, err := acquire(ctx, s.purging)
 	if err != nil {
 		return 0, err
 	}
 	defer release()
-	purged := 0
-	for last := int64(0); ; {
-		sends, err := query.View(ctx, s.db, func(tx *db.Tx) ([]oldSend, error) {
-			return db.All(tx, func(row db.Scanner) (o oldSend, err error) {
-				err = row.Scan(&o.number, &o.received, &o.tally, &o.expanded, &o.next)
-				return o, err
-			}, "SELECT number, received, tally, expanded, next FROM notify_sends WHERE number > ? ORDER BY number LIMIT ?",
-				last, purgeBatch)
+	purged, now := 0, s.now()
+	for hours := int64(-1); ; {
+		next, err := query.View(ctx, s.db, func(tx *db.Tx) ([]int64, error) {
+			if err := query.UseIndexes(tx); err != nil {
+				return nil, err
+			}
+			return db.All(tx, query.ScanNumber, nextKept, hours)
 		})
 		if err != nil {
 			return purged, fmt.Errorf("purge: %w", err)
+		}
+		if len(next) == 0 {
+			break
+		}
+		hours = next[0]
+		gone, err := s.purgeKept(ctx, hours, s.keptSince(hours, before, now))
+		purged += gone
+		if err != nil {
+			return purged, fmt.Errorf("purge: %w", err)
+		}
+	}
+	return purged, errors.Join(s.purgeKeys(ctx), s.purgeLists(ctx), s.PurgeInboxes(ctx), s.ForgetInboxes(ctx),
+		s.purgeErasures(ctx), s.PurgeFiles(ctx), s.PurgeThrottles(ctx), s.figures.Purge(ctx, s.lock),
+		s.PurgeMailDays(ctx, s.now()), s.PurgeTopics(ctx))
+}
+
+// nextKept returns the next retention that any send has; there are at most as many as hours that kinds may say.
+const nextKept = "SELECT kept FROM notify_sends WHERE kept > ? ORDER BY kept LIMIT 1"
+
+// keptSince returns since when messages must be final that Purge deletes.
+func (s *Store) keptSince(hours int64, before, now time.Time) time.Time {
+	if hours == 0 {
+		return before
+	}
+	kept := time.Duration(hours) * time.Hour
+	if s.kept > 0 {
+		kept = min(kept, s.kept)
+	}
+	return now.Add(-kept)
+}
+
+// oldestKept does not compare kept for equality: planners would then also read by number, past all that is kept longer.
+const oldestKept = "SELECT number, received, tally, expanded, next FROM notify_sends WHERE (kept, number) > (?, ?) " +
+	"AND kept <= ? ORDER BY kept, number LIMIT ?"
+
+// purgeKept purges the sends that are kept for some hours.
+func (s *Store) purgeKept(ctx context.Context, hours int64, before time.Time) (int, error) {
+	purged := 0
+	for last := int64(0); ; {
+		sends, err := query.View(ctx, s.db, func(tx *db.Tx) ([]oldSend, error) {
+			if err := query.UseIndexes(tx); err != nil {
+				return nil, err
+			}
+			return db.All(tx, func(row db.Scanner) (o oldSend, err error) {
+				err = row.Scan(&o.number, &o.received, &o.tally, &o.expanded, &o.next)
+				return o, err
+			}, oldestKept, hours, last, hours, purgeBatch)
+		})
+		if err != nil {
+			return purged, err
 		}
 		full, young := len(sends) == purgeBatch, 0
 		for len(sends) > 0 {
@@ -50,18 +99,15 @@ func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
 			gone, err := s.purgeSends(ctx, sends[:n], before)
 			purged += gone
 			if err != nil {
-				return purged, fmt.Errorf("purge: %w", err)
+				return purged, err
 			}
 			last = sends[n-1].number
 			sends = sends[n:]
 		}
 		if !full || young == purgeBatch {
-			break
+			return purged, nil
 		}
 	}
-	return purged, errors.Join(s.purgeKeys(ctx), s.purgeLists(ctx), s.PurgeInboxes(ctx), s.ForgetInboxes(ctx),
-		s.purgeErasures(ctx), s.PurgeFiles(ctx), s.PurgeThrottles(ctx), s.figures.Purge(ctx, s.lock),
-		s.PurgeMailDays(ctx, s.now()), s.PurgeTopics(ctx))
 }
 
 // oldSend is a send that may have messages to delete.
@@ -71,32 +117,54 @@ type oldSend struct {
 	next                       int
 }
 
+// large reports whether the send's messages are purged in steps, and not together with those of others.
+func (o *oldSend) large() bool { return o.tally || o.next > purgeBatch }
+
 // oldRun returns how many of the sends to process together: one large send, or
 // small ones with at most as many messages as one step may have.
 func oldRun(sends []oldSend, before int64) int {
 	messages := 0
-	for i, o := range sends {
+	for i := range sends {
+		o := &sends[i]
 		messages += o.next
-		if i > 0 && (o.tally || messages > purgeBatch || o.received >= before) {
+		if i > 0 && (o.large() || messages > purgeBatch || o.received >= before) {
 			return i
 		}
-		if o.tally {
+		if o.large() {
 			return 1
 		}
 	}
 	return len(sends)
 }
 
-// purgeSends purges consecutive sends: one large send, or a few small ones.
+// purgeSends purges one large send, or a few small ones: between these may be others that are kept longer, so their
+// messages are named one by one.
 func (s *Store) purgeSends(ctx context.Context, sends []oldSend, before time.Time) (int, error) {
+	if !sends[0].large() {
+		var numbers []int64
+		for _, o := range sends {
+			for i := range o.next {
+				numbers = append(numbers, notify.MessageNumber(o.number, i))
+			}
+		}
+		in := func(d db.Dialect) (string, []any) {
+			return query.NumbersIn(d, "number"), []any{query.NumberList(d, numbers)}
+		}
+		purged, err := s.purgeMessages(ctx, sends, selection{in, in}, before)
+		if err != nil {
+			return purged, err
+		}
+		return purged, s.purgeEmpty(ctx, sends)
+	}
 	purged := 0
-	end := notify.MessageNumber(sends[len(sends)-1].number+1, 0)
+	end := notify.MessageNumber(sends[0].number+1, 0)
 	for from := notify.MessageNumber(sends[0].number, 0); from < end; {
 		to, err := s.stepEnd(ctx, from, end)
 		if err != nil {
 			return purged, err
 		}
-		n, err := s.purgeMessages(ctx, sends, from, to, before)
+		n, err := s.purgeMessages(ctx, sends, selection{between(from, to), between(from-int64(around), to+int64(around))},
+			before)
 		purged += n
 		if err != nil {
 			return purged, err
@@ -104,6 +172,16 @@ func (s *Store) purgeSends(ctx context.Context, sends []oldSend, before time.Tim
 		from = to
 	}
 	return purged, s.purgeEmpty(ctx, sends)
+}
+
+// selection selects the messages of one step, and those whose conditions may ask about them.
+type selection struct {
+	these, beside func(db.Dialect) (where string, args []any)
+}
+
+// between selects messages by their numbers.
+func between(from, to int64) func(db.Dialect) (string, []any) {
+	return func(db.Dialect) (string, []any) { return "number >= ? AND number < ?", []any{from, to} }
 }
 
 // stepEnd returns the number after the last message of one step.
@@ -119,9 +197,9 @@ func (s *Store) stepEnd(ctx context.Context, from, end int64) (int64, error) {
 	return list[0], nil
 }
 
-// purgeMessages deletes messages in a range of numbers, and stores the counts
-// of small sends, which are otherwise counted on demand.
-func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, from, to int64, before time.Time) (int, error) {
+// purgeMessages deletes selected messages, and stores the counts of small
+// sends, which are otherwise counted on demand.
+func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, of selection, before time.Time) (int, error) {
 	type gone struct {
 		number, updated int64
 		status          int
@@ -131,18 +209,18 @@ func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, from, to int
 		if err := query.UseIndexes(tx); err != nil {
 			return err
 		}
-		needed, err := s.needed(tx, from, to)
+		needed, err := s.needed(tx, of)
 		if err != nil {
 			return err
 		}
+		where, args := of.these(tx.Dialect())
 		all, err = db.All(tx, func(row db.Scanner) (g gone, err error) {
 			err = row.Scan(&g.number, &g.status,
 				&g.updated)
 			return g, err
-		},
-			"DELETE FROM notify_messages WHERE number >= ? AND number < ? AND status >= 2 AND updated < ? AND NOT ("+
-				query.NumbersIn(tx.Dialect(), "number")+") RETURNING number, status, updated",
-			from, to, db.Nanos(before), query.NumberList(tx.Dialect(), needed))
+		}, "DELETE FROM notify_messages WHERE "+where+" AND status >= 2 AND updated < ? AND NOT ("+
+			query.NumbersIn(tx.Dialect(), "number")+") RETURNING number, status, updated",
+			append(args, db.Nanos(before), query.NumberList(tx.Dialect(), needed))...)
 		if err != nil {
 			return err
 		}
@@ -179,13 +257,16 @@ func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, from, to int
 	return len(all), err
 }
 
-const waitingBetween = "SELECT " + messageColumns + " FROM notify_messages WHERE number >= ? AND number < ? AND " +
-	"status < 2 ORDER BY number"
+// waitingOf selects those of messages that wait.
+func waitingOf(where string) string {
+	return "SELECT " + messageColumns + " FROM notify_messages WHERE " + where + " AND status < 2 ORDER BY number"
+}
 
-// needed returns the messages in a range of numbers that a condition may still ask about: those beside a waiting
-// message whose step asks about others.
-func (s *Store) needed(tx *db.Tx, from, to int64) ([]int64, error) {
-	waiting, err := db.All(tx, scanMessage, waitingBetween, from-int64(around), to+int64(around))
+// needed returns the messages that a condition may still ask about: those beside a waiting message whose step asks
+// about others.
+func (s *Store) needed(tx *db.Tx, of selection) ([]int64, error) {
+	where, args := of.beside(tx.Dialect())
+	waiting, err := db.All(tx, scanMessage, waitingOf(where), args...)
 	if err != nil || len(waiting) == 0 {
 		return nil, err
 	}

@@ -214,7 +214,7 @@ func activate(tx *db.Tx, now int64, due time.Time, limit, shard int) (int, error
 			return 0, err
 		}
 		send := newSend{Number: r.Number, Client: r.ClientID, Kind: r.KindID, Received: db.Nanos(r.Received), Data: data,
-			Tally: true}
+			Tally: true, Kept: keptHours(&r.Send)}
 		if few(r) {
 			to := repeats.Distinct(r.Channels.Messages(recipientsOf(r, members)))
 			send.Audience, send.Next, send.Tally, send.Expanded = len(r.Audiences), len(to), false, now

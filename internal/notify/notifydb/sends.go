@@ -37,6 +37,7 @@ type sendData struct {
 
 	Attachments  []notify.Attachment  `json:"files,omitempty"`
 	ThrottleRule *notify.ThrottleRule `json:"throttle,omitempty"`
+	Kept         int                  `json:"kept,omitempty"` // hours
 }
 
 // encodeSend encodes the data column. Texts were checked: JSON would hide a
@@ -60,6 +61,7 @@ func encodeSend(s *notify.Send) (string, error) {
 		s.SenderID, s.CampaignTypeID, s.Critical, s.KindDescription, s.SourceDescription, s.TemplateID,
 		s.Audiences, s.Content, s.RequestID, s.Trace, s.Data, s.Locale, s.Channels, s.Workflow,
 		db.Nanos(s.SendAt), db.Nanos(s.ExpiresAt), s.DigestRule, s.Digest, s.Attachments, s.ThrottleRule,
+		keptHours(s),
 	})
 	return string(out), err
 }
@@ -67,6 +69,8 @@ func encodeSend(s *notify.Send) (string, error) {
 const (
 	newSendColumns = "number, client_id, kind_id, received, data, cursor_audience, cursor_page, next, tally, expanded"
 	sendColumns    = newSendColumns + ", canceled"
+	// insertedColumns are those of a row that is inserted.
+	insertedColumns = newSendColumns + ", kept, lease_owner, lease_until"
 )
 
 // sendRow is a send as it is stored.
@@ -94,7 +98,11 @@ func (r *sendRow) set(d *sendData) {
 	r.Channels, r.Workflow, r.DigestRule, r.Digest = d.Channels, d.Workflow, d.DigestRule, d.Digest
 	r.Data, r.Locale, r.SendAt, r.ExpiresAt = d.Data, d.Locale, db.Time(d.SendAt), db.Time(d.ExpiresAt)
 	r.Attachments, r.ThrottleRule = d.Attachments, d.ThrottleRule
+	r.Kept = time.Duration(d.Kept) * time.Hour
 }
+
+// keptHours returns how many hours messages are kept after they are final; 0 is the server's default.
+func keptHours(s *notify.Send) int { return int(s.Kept / time.Hour) }
 
 // Send implements notify.Store.
 func (s *Store) Send(ctx context.Context, number int64) (notify.Send, error) {

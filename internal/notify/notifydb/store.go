@@ -37,6 +37,8 @@ type Options struct {
 	QueueLimit int
 	// Bounds limit what is stored of each client.
 	Bounds notify.Bounds
+	// KeptLimit is how long Purge keeps messages at most, whatever their sends say; 0 means no limit.
+	KeptLimit time.Duration
 	// Log receives messages about recovered problems; nil discards them.
 	Log *slog.Logger
 	// Now is the clock, time.Now by default.
@@ -58,6 +60,7 @@ type Store struct {
 	db     *db.DB
 	bounds notify.Bounds
 	limit  int
+	kept   time.Duration // Options.KeptLimit
 	log    *slog.Logger
 	now    func() time.Time
 	steady func() time.Time // for due times and leases
@@ -103,7 +106,8 @@ func SealedColumns() []db.SealedColumn {
 // store at a time: Open releases the leases of an earlier process.
 func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 	s := &Store{
-		db: d, Catalog: catalog.New(d, o.Bounds.WithDefaults()), bounds: o.Bounds.WithDefaults(), limit: o.QueueLimit,
+		db: d, Catalog: catalog.New(d, o.Bounds.WithDefaults()), bounds: o.Bounds.WithDefaults(),
+		limit: o.QueueLimit, kept: o.KeptLimit,
 		log: o.Log, now: o.Now, steady: o.Now,
 		claiming: make(chan struct{}, 1), purging: make(chan struct{}, 1),
 		erasing: make(chan struct{}, 1),

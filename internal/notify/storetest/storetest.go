@@ -121,6 +121,8 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"Purge", testPurge},
 		{"PurgeCounts", testPurgeCounts},
 		{"PurgeMany", testPurgeMany},
+		{"Retention", testRetention},
+		{"PurgeKept", testPurgeKept},
 		{"Webhooks", testWebhooks},
 		{"Callbacks", testCallbacks},
 		{"Telling", testTelling},

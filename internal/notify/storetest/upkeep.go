@@ -131,6 +131,132 @@ func testPurgeMany(k *kit) {
 	k.equal("left", left[0].Number, notify.SendOf(claimed[0]))
 }
 
+// testRetention stores, keeps and removes how long a kind's messages are kept, and sees that sends, scheduled ones and
+// digests have it.
+func testRetention(k *kit) {
+	s := k.store()
+	const kept = 90 * 24 * time.Hour
+	ref := notify.KindRef{ClientID: "shop", KindID: "kind"}
+	k.wantErr(s.SetKept(k.ctx, ref, kept), notify.ErrNotFound)
+	kinds := []notify.Kind{{ID: "kind"}, {ID: "other"}}
+	k.must(s.Register(k.ctx, notify.Client{ID: "shop"}, kinds, true))
+	k.must(s.SetKept(k.ctx, ref, kept))
+	s = k.store()
+	k.must(s.Register(k.ctx, notify.Client{ID: "shop"}, kinds, true))
+	for _, kind := range value[[]notify.Kind](k)(s.Kinds(k.ctx, "shop")) {
+		want := time.Duration(0)
+		if kind.ID == "kind" {
+			want = kept
+		}
+		k.equal("of "+kind.ID, kind.Kept, want)
+	}
+	_, kind, err := s.Registration(k.ctx, ref)
+	k.must(err)
+	k.equal("registered", kind.Kept, kept)
+
+	now := k.sending("shop", "ann")
+	now.Kept = kept
+	k.finish(s, notify.Delivered, notify.MessageNumber(k.accept(s, now).Number, 0))
+	later := now
+	later.SendAt = k.clock.Now().Add(time.Hour)
+	later.Audiences = []notify.Audience{{Type: notify.ToUser, ID: "ann"}}
+	later.Recipients, later.Planned, later.Expanded = nil, 1, false
+	canceled := k.accept(s, later)
+	value[notify.Send](k)(s.Cancel(k.ctx, canceled.Number))
+	k.accept(s, later)
+	entry := k.collecting(hourly(50), "a", "ann")
+	entry.Kept = kept
+	k.accept(s, entry)
+	k.equal("collected", k.collect(s, nil), 1)
+	k.clock.Advance(time.Hour)
+	k.activate(s, 1, time.Time{})
+	k.close(s, 1, time.Time{})
+	for _, c := range k.claim(s, "w", 10) {
+		k.equal("of a claimed message", c.Send.Kept, kept)
+		k.finish(s, notify.Delivered, c.Number)
+	}
+	// All of them were also stored where Purge looks.
+	k.clock.Advance(kept)
+	sends := func() int {
+		k.Helper()
+		return len(value[[]notify.Send](k)(s.ListSends(k.ctx, notify.SendQuery{ClientID: "shop", Limit: 10})))
+	}
+	k.equal("accepted", sends(), 5)
+	value[int](k)(s.Purge(k.ctx, k.clock.Now().Add(-time.Minute)))
+	k.equal("the latest are kept", sends(), 3)
+	k.clock.Advance(time.Nanosecond)
+	value[int](k)(s.Purge(k.ctx, k.clock.Now().Add(-time.Minute)))
+	k.equal("left", sends(), 0)
+
+	k.must(s.SetKept(k.ctx, ref, 0))
+	k.equal("removed", value[notify.Kind](k)(s.Kind(k.ctx, ref)).Kept, time.Duration(0))
+}
+
+// testPurgeKept purges sends that are kept for different times, and lie between each other.
+func testPurgeKept(k *kit) {
+	const usual = 24 * time.Hour
+	s := k.store()
+	sends := map[time.Duration][]int64{}
+	accept := func(kept time.Duration, users ...string) int64 {
+		k.Helper()
+		n := k.sending("c", users...)
+		n.Kept = kept
+		number := k.accept(s, n).Number
+		sends[kept] = append(sends[kept], number)
+		return number
+	}
+	for i := range 3 {
+		for _, kept := range []time.Duration{time.Hour, 0, 2 * usual} {
+			accept(kept, "ann", fmt.Sprint("u", i))
+			accept(kept)
+		}
+	}
+	large := accept(2*usual, names("m", 150)...)
+	brief := accept(time.Hour, names("m", 150)...)
+	mixed := accept(time.Hour, "slow", "quick")
+	for _, c := range k.claim(s, "w", 1000) {
+		if c.UserID != "slow" {
+			k.finish(s, notify.Delivered, c.Number)
+		}
+	}
+	purge := func() int {
+		k.Helper()
+		s = k.store()
+		return value[int](k)(s.Purge(k.ctx, k.clock.Now().Add(-usual)))
+	}
+	left := func() (all []time.Duration) {
+		for _, kept := range []time.Duration{time.Hour, 0, 2 * usual} {
+			for _, number := range sends[kept] {
+				if _, err := s.Send(k.ctx, number); err == nil && number != mixed {
+					all = append(all, kept)
+					break
+				}
+			}
+		}
+		return all
+	}
+	k.clock.Advance(time.Hour)
+	k.equal("too early", purge(), 0)
+	k.clock.Advance(time.Nanosecond)
+	k.equal("after an hour", purge(), 3*2+150+1)
+	k.equal("left", left(), []time.Duration{0, 2 * usual})
+	_, err := s.Send(k.ctx, brief)
+	k.wantErr(err, notify.ErrNotFound)
+	k.equal("counts of a send that is partly purged", k.counts(s, mixed), notify.Counts{Total: 2, Queued: 1, Delivered: 1})
+	k.clock.Advance(usual - time.Hour)
+	k.equal("after a day", purge(), 3*2)
+	k.equal("left", left(), []time.Duration{2 * usual})
+	k.equal("counts of what is kept", k.counts(s, large), notify.Counts{Total: 150, Delivered: 150})
+	k.clock.Advance(usual)
+	k.equal("after two days", purge(), 3*2+150)
+	k.equal("left", left(), []time.Duration(nil))
+	k.finish(s, notify.Delivered, notify.MessageNumber(mixed, 0))
+	k.clock.Advance(time.Hour + time.Nanosecond)
+	k.equal("the last", purge(), 1)
+	_, err = s.Send(k.ctx, mixed)
+	k.wantErr(err, notify.ErrNotFound)
+}
+
 // testWorkflowPurge sees that what a condition may ask about is kept as long as its message waits.
 func testWorkflowPurge(k *kit) {
 	w := k.workflow(laterMail)

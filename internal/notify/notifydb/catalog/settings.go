@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
@@ -61,6 +62,14 @@ func (s *Catalog) SetDigestRule(ctx context.Context, ref notify.KindRef, r *noti
 // SetThrottleRule implements notify.Store.
 func (s *Catalog) SetThrottleRule(ctx context.Context, ref notify.KindRef, r *notify.ThrottleRule) error {
 	return setRule(ctx, s, "throttle", ref, r)
+}
+
+// SetKept implements notify.Store.
+func (s *Catalog) SetKept(ctx context.Context, ref notify.KindRef, kept time.Duration) error {
+	return s.Write(ctx, func(tx *db.Tx) error {
+		return query.Found(tx.Exec("UPDATE notify_kinds SET kept = ? WHERE client_id = ? AND id = ?", int(kept/time.Hour),
+			ref.ClientID, ref.KindID))
+	})
 }
 
 // setRule sets a column of a kind to a rule as JSON, or empties it with nil. The rules that the kind then has must fit

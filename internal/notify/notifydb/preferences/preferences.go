@@ -24,8 +24,8 @@ func (s *Choices) Preferences(ctx context.Context, userID string) (global bool, 
 		return db.All(tx, func(row db.Scanner) (p notify.Preference, err error) {
 			p.Kind, err = catalog.ScanKind(query.Longer(row, &p.SourceDescription, &p.Unwanted))
 			return p, err
-		}, `SELECT k.client_id, k.id, k.description, k.critical, k.template_id, k.channels, k.workflow, k.digest, k.throttle, c.description,
-				COALESCE(u.channels, 0)
+		}, `SELECT k.client_id, k.id, k.description, k.critical, k.template_id, k.channels, k.workflow, k.digest, k.throttle, k.kept,
+				c.description, COALESCE(u.channels, 0)
 			FROM notify_receipts r
 			JOIN notify_kinds k ON k.client_id = r.client_id
 			JOIN notify_clients c ON c.id = k.client_id
