@@ -20,6 +20,8 @@ func browsersAnswer(call string) (int, any) {
 				"label": "Chrome on the laptop", "created_at": "2026-11-18T12:00:00Z", "updated_at": "2026-11-19T12:00:00Z"},
 			object{"id": "5d41402abc4b2a76", "client_id": "shop", "service": "updates.push.services.mozilla.com", "label": "",
 				"created_at": "2026-11-18T12:00:00Z", "updated_at": "2026-11-18T12:00:00Z"},
+			object{"id": "7c9e6679f7425d92", "client_id": "shop", "type": "device", "service": "ntfy", "label": "Pixel",
+				"created_at": "2026-11-17T12:00:00Z", "updated_at": "2026-11-17T12:00:00Z"},
 		}}
 	case "GET /notify/push_key":
 		return 200, object{"public_key": "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"}

@@ -22,7 +22,8 @@ const (
 	Chat
 	// SMS sends texts to phones, by a Provider.
 	SMS
-	// Push sends to the browsers that users have subscribed, by Web Push.
+	// Push sends to the browsers that users have subscribed, by Web Push, and to the devices they have registered, by a
+	// Provider.
 	Push
 
 	// ChannelCount is the number of channels.

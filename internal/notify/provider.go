@@ -2,6 +2,7 @@ package notify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,9 +46,20 @@ type ProviderDefinition struct {
 	// Weight is its share of the messages, relative to the owner's others; 0 makes it a reserve.
 	Weight int `json:"weight"`
 	// MaxSegments limits the parts of a text message; the rest is cut off.
-	MaxSegments int  `json:"max_segments,omitempty"`
-	Disabled    bool `json:"disabled,omitempty"`
+	MaxSegments int `json:"max_segments,omitempty"`
+	// Service, Gone and MaxText are for Push. Service is that of the devices to which it delivers: see TokenOf. Gone are
+	// the answers that say that a device no longer exists, and MaxText limits the bytes of the text; the rest is cut off.
+	Service  string       `json:"service,omitempty"`
+	Gone     []AnswerRule `json:"gone,omitempty"`
+	MaxText  int          `json:"max_text,omitempty"`
+	Disabled bool         `json:"disabled,omitempty"`
 }
+
+// TokenOf returns the service of the devices to which the provider delivers: its name, if the definition says no other.
+func (p *Provider) TokenOf() string { return cmp.Or(p.Service, p.Name) }
+
+// ProviderName matches the names of providers, of services of devices, and of secrets.
+var ProviderName = pattern.OnUse(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
 // Bounds of providers.
 const (
@@ -130,8 +142,11 @@ type Providers interface {
 	DeleteProvider(ctx context.Context, owner, name string) error
 }
 
-// HasProviders reports whether messages of a channel are delivered by a Provider.
+// HasProviders reports whether messages of a channel are delivered by a Provider, and by nothing else.
 func (c ChannelID) HasProviders() bool { return c == SMS }
+
+// TakesProviders reports whether clients may declare a Provider for a channel.
+func (c ChannelID) TakesProviders() bool { return c == SMS || c == Push }
 
 // CheckProviderURL returns what is wrong with the address of a provider; "" if nothing is. Without TLS only this
 // machine is allowed, which takes an operator's --allow-networks too.

@@ -25,16 +25,22 @@ const (
 	// MaxPushHas limits PushSubscription.Has.
 	MaxPushHas = 20
 
-	maxPushEndpoint = 2000
+	maxPushEndpoint = 2000 // also of a device's token
+	minPushToken    = 4
 	maxPushLabel    = 100
 	pushAuthBytes   = 16
 )
 
 // PushSubscription is a browser that a user has subscribed: where its push service takes messages, and the keys to
-// encrypt them with. Endpoint and keys are stored sealed, because who knows them may send to the browser.
+// encrypt them with. Or it is a device on which the user has an app: the token that the app got from the service of its
+// platform, to which a Provider delivers. Endpoint, keys and token are stored sealed, because who knows them may send
+// to the browser or device.
 type PushSubscription struct {
-	ID string // of client and endpoint: see PushSubscriptionID
+	ID string // of client and endpoint, or token: see PushSubscriptionID and PushDeviceID
 	Owner
+	// Token is that of a device, and TokenOf the service that gave it. A browser has the other fields instead.
+	Token, TokenOf string
+
 	Endpoint string
 	P256dh   []byte // the browser's public key, an uncompressed point
 	Auth     []byte // the secret that it shares
@@ -53,11 +59,22 @@ func PushSubscriptionID(clientID, endpoint string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// PushDeviceID returns the id of a device. As a browser, it belongs to the user who registered it last.
+func PushDeviceID(clientID, service, token string) string {
+	return PushSubscriptionID(clientID, service+" "+token) // no endpoint has a space
+}
+
+// Device reports whether it is a device and not a browser.
+func (s *PushSubscription) Device() bool { return s.Token != "" || s.TokenOf != "" }
+
 // Accepted reports whether it accepted a message already.
 func (s *PushSubscription) Accepted(message int64) bool { return slices.Contains(s.Has, message) }
 
-// Service returns the host of the push service, which is all of the endpoint that is shown.
+// Service returns the host of the push service, which is all of the endpoint that is shown; of a device TokenOf.
 func (s *PushSubscription) Service() string {
+	if s.Device() {
+		return s.TokenOf
+	}
 	u, err := url.Parse(s.Endpoint)
 	if err != nil {
 		return "…"
@@ -65,9 +82,38 @@ func (s *PushSubscription) Service() string {
 	return u.Host
 }
 
-// Check validates what a browser gave.
+// Check validates what a browser or an app gave.
 func (s *PushSubscription) Check() error {
-	var problems []string
+	problems := s.checkBrowser()
+	if s.Device() {
+		problems = s.checkDevice()
+	}
+	if utf8.RuneCountInString(s.Label) > maxPushLabel || !utf8.ValidString(s.Label) ||
+		strings.ContainsFunc(s.Label, unicode.IsControl) {
+		problems = append(problems, fmt.Sprintf(`"label" must be a line of at most %d characters`, maxPushLabel))
+	}
+	if why := UserProblem(s.UserID); why != "" {
+		problems = append(problems, why)
+	}
+	return fault.Invalid(problems...)
+}
+
+func (s *PushSubscription) checkDevice() (problems []string) {
+	if s.Endpoint != "" || len(s.P256dh) > 0 || len(s.Auth) > 0 {
+		problems = append(problems, `give either "service" and "token" of a device, or "endpoint" and "keys" of a browser`)
+	}
+	if !ProviderName().MatchString(s.TokenOf) {
+		problems = append(problems, `"service" must be the name of a service: at most 63 of a-z, 0-9, - and _`)
+	}
+	bad := func(r rune) bool { return r <= ' ' || r > '~' }
+	if n := len(s.Token); n < minPushToken || n > maxPushEndpoint || strings.ContainsFunc(s.Token, bad) {
+		problems = append(problems, fmt.Sprintf(`"token" must have %d to %d characters of ASCII, without spaces and line breaks`,
+			minPushToken, maxPushEndpoint))
+	}
+	return problems
+}
+
+func (s *PushSubscription) checkBrowser() (problems []string) {
 	if len(s.Endpoint) > maxPushEndpoint {
 		problems = append(problems, fmt.Sprintf(`"endpoint" is %d bytes long, at most %d are allowed`, len(s.Endpoint),
 			maxPushEndpoint))
@@ -81,14 +127,7 @@ func (s *PushSubscription) Check() error {
 		problems = append(problems, fmt.Sprintf(`"keys.auth" must be %d bytes in base64url, as the browser gives them`,
 			pushAuthBytes))
 	}
-	if utf8.RuneCountInString(s.Label) > maxPushLabel || !utf8.ValidString(s.Label) ||
-		strings.ContainsFunc(s.Label, unicode.IsControl) {
-		problems = append(problems, fmt.Sprintf(`"label" must be a line of at most %d characters`, maxPushLabel))
-	}
-	if why := UserProblem(s.UserID); why != "" {
-		problems = append(problems, why)
-	}
-	return fault.Invalid(problems...)
+	return problems
 }
 
 // DecodePushKey reads a key as browsers write them: base64url, with or without padding. It is nil if it is not valid.
@@ -104,7 +143,7 @@ func DecodePushKey(text string) []byte {
 	return key
 }
 
-// PushSubscriptions holds the browsers of users.
+// PushSubscriptions holds the browsers and devices of users.
 type PushSubscriptions interface {
 	// PushSubscriptions returns those of some users of a client, by user, those registered last first.
 	PushSubscriptions(ctx context.Context, clientID string, users []string) (map[string][]PushSubscription, error)

@@ -77,8 +77,8 @@ func ParseKept(text string, most time.Duration) (time.Duration, error) {
 			return time.Duration(count) * unit, nil
 		}
 	}
-	return 0, fmt.Errorf("must be whole hours or days, such as 36h or 90d, at least %s and at most %s, as the server allows",
-		KeptText(MinKept), KeptText(most))
+	return 0, fmt.Errorf("must be whole hours or days, such as 36h or 90d, at least %s and at most %s, as the server "+
+		"allows", KeptText(MinKept), KeptText(most))
 }
 
 // KeptText returns a time as ParseKept reads it: in days if there are several and no hours are left.

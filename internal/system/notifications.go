@@ -28,6 +28,7 @@ import (
 	"ingot/internal/notify/actions"
 	"ingot/internal/notify/audience"
 	"ingot/internal/notify/delivery"
+	"ingot/internal/notify/failover"
 	"ingot/internal/notify/hook"
 	"ingot/internal/notify/httpext"
 	"ingot/internal/notify/httpv1"
@@ -112,6 +113,7 @@ type notifications struct {
 	pushKeys     *push.Keys
 	hub          *inbox.Hub
 	texts        *provider.Channel
+	devices      *provider.Channel
 	recurring    *recurring.Runner
 	mailbox      *mailbox.Mailbox // nil if a mail server is configured
 	others       []background.Service
@@ -242,9 +244,19 @@ func (n *notifications) moreChannels(o notificationsOptions) map[notify.ChannelI
 	n.texts = provider.NewChannel(notify.SMS, provider.Options{Providers: n.store, Client: outbound.New(n.webhooks),
 		Servers: o.Servers, Log: o.Log})
 	more[notify.SMS] = n.texts
+	n.devices = provider.NewChannel(notify.Push, provider.Options{Providers: n.store, Client: outbound.New(n.webhooks),
+		Servers: o.Servers, Log: o.Log})
 	more[notify.Push] = push.NewChannel(push.Options{Store: n.store, Client: outbound.New(n.webhooks), Keys: n.pushKeys,
-		Log: o.Log})
+		Devices: n.devices, Log: o.Log})
 	return more
+}
+
+// providerHealth returns what this server knows of a provider.
+func (n *notifications) providerHealth(of notify.ChannelID, owner, name string) failover.Health {
+	if of == notify.Push {
+		return n.devices.Health(owner, name)
+	}
+	return n.texts.Health(owner, name)
 }
 
 // openChannel returns the channel to the mail server, or the built-in mailbox.
@@ -323,7 +335,7 @@ func (n *notifications) routes(verifier *token.Verifier, b *frontend) *httpext.V
 	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick,
 		CheckWebhook: n.webhooks.Check, CheckDomain: n.checkDomain, MailState: n.mailState,
 		Tokens: n.tokens, Hub: n.hub, PushKey: n.pushKeys.Public(), KickRecurring: n.recurring.Kick,
-		ProviderHealth: n.texts.Health, Kept: n.kept, KeptMax: n.keptMax, Log: n.log}
+		ProviderHealth: n.providerHealth, Kept: n.kept, KeptMax: n.keptMax, Log: n.log}
 	if n.mailbox != nil {
 		extensions.Mailbox = n.mailbox
 	}

@@ -1,6 +1,7 @@
 package notifications
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -15,20 +16,21 @@ import (
 
 type browsersFlags struct {
 	notifyFlags
-	Remove string `long:"remove" value-name:"ID" description:"Remove the browser with this id: it gets no more push notifications"`
+	Remove string `long:"remove" value-name:"ID" description:"Remove the browser or device with this id: it gets no more push notifications"`
 	Key    bool   `long:"key" description:"Show the public key with which web pages subscribe browsers"`
 }
 
 type browserRow struct {
 	ID      string    `json:"id"`
 	Client  string    `json:"client_id"`
+	Type    string    `json:"type"`
 	Service string    `json:"service"`
 	Label   string    `json:"label"`
 	Updated time.Time `json:"updated_at"`
 }
 
 func (r browserRow) cells() []string {
-	return []string{r.ID, r.Client, r.Label, r.Service, r.Updated.UTC().Format(time.RFC3339)}
+	return []string{r.ID, r.Client, cmp.Or(r.Type, "browser"), r.Label, r.Service, r.Updated.UTC().Format(time.RFC3339)}
 }
 
 type pushKey struct {
@@ -61,13 +63,13 @@ func changeBrowsers(ctx context.Context, s *core.Session, _ core.Words, f *brows
 		key := &pushKey{}
 		return key, f.own(ctx, s, http.MethodGet, "/push_key", key)
 	case f.Remove != "":
-		s.Say("Removing the browser %s...", s.Out.Bold(f.Remove))
+		s.Say("Removing the browser or device %s...", s.Out.Bold(f.Remove))
 		if err := f.own(ctx, s, http.MethodDelete, "/push_subscriptions/"+url.PathEscape(f.Remove), nil); err != nil {
 			return nil, err
 		}
 		s.OK()
 	default:
-		s.Say("Getting browsers...")
+		s.Say("Getting browsers and devices...")
 	}
 	var found struct {
 		Browsers []browserRow `json:"push_subscriptions"`
@@ -76,6 +78,6 @@ func changeBrowsers(ctx context.Context, s *core.Session, _ core.Words, f *brows
 		return nil, err
 	}
 	return &core.Listing[browserRow]{Key: "push_subscriptions",
-		Heading: []string{"id", "client", "label", "push service", "registered"},
-		Paint:   core.Plain, None: "No browsers found.", Rows: found.Browsers, Cells: browserRow.cells}, nil
+		Heading: []string{"id", "client", "type", "label", "push service", "registered"},
+		Paint:   core.Plain, None: "No browsers or devices found.", Rows: found.Browsers, Cells: browserRow.cells}, nil
 }

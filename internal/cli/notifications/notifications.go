@@ -462,8 +462,9 @@ func Commands() []*core.Command {
 		core.Entry("notifications destinations", "", "Show or set where a client's chat and webhook messages go",
 			core.NeedsAPI, changeDestinations, "", "--set chat --to @slack-address --format slack",
 			"--set webhook --to https://app.example.com/notifications", "--delete chat"),
-		core.Entry("notifications providers", "", "Show or declare services that deliver text messages",
+		core.Entry("notifications providers", "", "Show or declare services that deliver texts or push messages",
 			core.NeedsAPI, changeProviders, "", "--set gateway --definition @gateway.json --secret token=@token.txt",
+			"--set ntfy --channel push --definition @ntfy.json --secret token=@token.txt",
 			"--show gateway", "--delete gateway"),
 		core.Entry("notifications inbox-token", "USER", "Issue a token for a user's in-app inbox", core.NeedsAPI,
 			createInboxToken, "4f1c2a7e-0c1d-4e53-9d1c-0c6a1f7f0d11 --valid 10m"),
@@ -519,7 +520,7 @@ func Commands() []*core.Command {
 			"", "--unsubscribe my-sender/disk-full", "--off my-sender/news/email --on my-sender/news/inbox",
 			"--join my-sender/releases", "--leave my-sender/releases",
 			"--user mailto:dora@example.org --unsubscribe all"),
-		core.Entry("notifications browsers", "", "List or remove your browsers that get push messages", core.NeedsAPI,
+		core.Entry("notifications browsers", "", "List or remove your browsers and devices for push", core.NeedsAPI,
 			changeBrowsers, "", "--remove 5d41402abc4b2a76", "--key"),
 	))
 }

@@ -20,6 +20,7 @@ import (
 type providersFlags struct {
 	notifyFlags
 	Set        string   `long:"set" value-name:"NAME" description:"Declare the provider of this name, or replace it"`
+	Channel    string   `long:"channel" value-name:"sms|push" description:"With --set: its channel (default: as the definition says, or sms)"`
 	Definition string   `long:"definition" value-name:"JSON" description:"With --set: its definition in JSON, or @FILE"`
 	Secrets    []string `long:"secret" value-name:"NAME=VALUE" description:"With --set: a secret that the definition uses, or NAME=@FILE; can be repeated. Others keep their values"`
 	Delete     string   `long:"delete" value-name:"NAME" description:"Delete the provider of this name"`
@@ -86,6 +87,8 @@ func (f *providersFlags) check() error {
 		return core.UsageError("--set and --definition are used together")
 	case f.Set == "" && len(f.Secrets) > 0:
 		return core.UsageError("--secret requires --set")
+	case f.Set == "" && f.Channel != "":
+		return core.UsageError("--channel requires --set")
 	case f.Shared && chosen == 0:
 		return core.UsageError("--shared requires --set, --delete or --show; the list shows shared providers too")
 	}
@@ -170,6 +173,9 @@ func (f *providersFlags) definition(s *core.Session) (map[string]any, error) {
 		secrets[name] = strings.TrimSpace(value)
 	}
 	body["secrets"] = secrets
+	if f.Channel != "" {
+		body["channel"] = f.Channel
+	}
 	body["channel"] = cmp.Or[any](body["channel"], "sms")
 	return body, nil
 }

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	reasonNoBrowser  = "the user has no browser that is subscribed to push notifications of this client"
-	reasonNoBrowsers = "the recipient is an address without a user, which has no browsers"
+	reasonNoBrowser  = "the user has no browser or device that is registered for push notifications of this client"
+	reasonNoBrowsers = "the recipient is an address without a user, which has neither browsers nor devices"
 )
 
 // browsers finds the browsers that users have subscribed, and removes messages to those without one.

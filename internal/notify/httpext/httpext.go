@@ -50,7 +50,7 @@ type Options struct {
 	// server.
 	MailState func() notify.MailState
 	// ProviderHealth returns what this server knows of a provider; nil means that it knows nothing.
-	ProviderHealth func(owner, name string) failover.Health
+	ProviderHealth func(of notify.ChannelID, owner, name string) failover.Health
 	// Tokens opens inboxes, Hub has their streams; nil means that there are none.
 	Tokens *inbox.Tokens
 	Hub    *inbox.Hub

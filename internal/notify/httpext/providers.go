@@ -48,7 +48,7 @@ func (f *handlers) presentProvider(p notify.Provider) providerBody {
 		ProviderDefinition: p.ProviderDefinition, Secrets: []string{}, Created: p.Created.UTC(), Updated: p.Updated.UTC()}
 	out.Secrets = append(out.Secrets, slices.Sorted(maps.Keys(p.Secrets))...)
 	if f.ProviderHealth != nil {
-		h := f.ProviderHealth(p.Owner, p.Name)
+		h := f.ProviderHealth(p.Channel, p.Owner, p.Name)
 		out.Health = &healthBody{State: string(h.State), Failures: h.Failures, Reason: h.Why}
 		if !h.Until.IsZero() {
 			until := h.Until.UTC()
@@ -120,8 +120,8 @@ func (f *handlers) setProvider(w http.ResponseWriter, r *http.Request) error {
 	now := time.Now()
 	p := notify.Provider{Owner: owner, Name: web.Param(r, "provider"), ProviderDefinition: body.ProviderDefinition,
 		Created: now, Updated: now}
-	if err := p.Channel.UnmarshalText([]byte(body.Channel)); err != nil || !p.Channel.HasProviders() {
-		return fault.Invalid(fmt.Sprintf(`"channel" must be %s`, notify.SMS))
+	if err := p.Channel.UnmarshalText([]byte(body.Channel)); err != nil || !p.Channel.TakesProviders() {
+		return fault.Invalid(fmt.Sprintf(`"channel" must be %s or %s`, notify.SMS, notify.Push))
 	}
 	if string(p.JSON) == "null" {
 		p.JSON = nil

@@ -36,10 +36,12 @@ func (f *handlers) showPushKey(w http.ResponseWriter, _ *http.Request) error {
 	return web.Answer(w, http.StatusOK, map[string]string{"public_key": f.PushKey}, nil)
 }
 
-// pushBody is what PushSubscription.toJSON of a browser returns, with a label, and the client if no inbox token says
-// it.
+// pushBody is what PushSubscription.toJSON of a browser returns, or the token of a device and the service that gave it;
+// with a label, and the client if no inbox token says it.
 type pushBody struct {
 	ClientID string `json:"client_id"`
+	Service  string `json:"service"`
+	Token    string `json:"token"`
 	Endpoint string `json:"endpoint"`
 	Keys     struct {
 		P256dh string `json:"p256dh"`
@@ -50,10 +52,11 @@ type pushBody struct {
 	Label          string   `json:"label"`
 }
 
-// pushSubscriptionBody is a subscription as its user sees it, without the endpoint.
+// pushSubscriptionBody is a subscription as its user sees it, without the endpoint or token.
 type pushSubscriptionBody struct {
 	ID       string    `json:"id"`
 	ClientID string    `json:"client_id"`
+	Type     string    `json:"type"` // "browser" or "device"
 	Service  string    `json:"service"`
 	Label    string    `json:"label"`
 	Created  time.Time `json:"created_at"`
@@ -61,7 +64,11 @@ type pushSubscriptionBody struct {
 }
 
 func presentPush(s notify.PushSubscription) pushSubscriptionBody {
-	return pushSubscriptionBody{s.ID, s.ClientID, s.Service(), s.Label, s.Created.UTC(), s.Updated.UTC()}
+	kind := "browser"
+	if s.Device() {
+		kind = "device"
+	}
+	return pushSubscriptionBody{s.ID, s.ClientID, kind, s.Service(), s.Label, s.Created.UTC(), s.Updated.UTC()}
 }
 
 func answerPush(w http.ResponseWriter, list []notify.PushSubscription, err error) error {
@@ -72,16 +79,23 @@ func answerPush(w http.ResponseWriter, list []notify.PushSubscription, err error
 	return web.Answer(w, http.StatusOK, map[string]any{"push_subscriptions": out}, err)
 }
 
-// addPush stores the subscription of a browser.
+// addPush stores the subscription of a browser or a device.
 func (f *handlers) addPush(w http.ResponseWriter, r *http.Request, of notify.Owner, body *pushBody) error {
 	now := time.Now()
 	s := notify.PushSubscription{ID: notify.PushSubscriptionID(of.ClientID, body.Endpoint), Owner: of,
 		Endpoint: body.Endpoint, P256dh: notify.DecodePushKey(body.Keys.P256dh), Auth: notify.DecodePushKey(body.Keys.Auth),
-		Label: body.Label, Created: now, Updated: now}
+		Token: body.Token, TokenOf: body.Service, Label: body.Label, Created: now, Updated: now}
+	if s.Device() {
+		s.ID = notify.PushDeviceID(of.ClientID, s.TokenOf, s.Token)
+	}
 	if err := s.Check(); err != nil {
 		return err
 	}
-	if f.CheckWebhook != nil {
+	if s.Device() {
+		if err := f.checkService(r, of.ClientID, s.TokenOf); err != nil {
+			return err
+		}
+	} else if f.CheckWebhook != nil {
 		if err := f.CheckWebhook(r.Context(), s.Endpoint); err != nil {
 			return fault.Invalid(fmt.Sprintf(`"endpoint" cannot be called: %s`, err))
 		}
@@ -96,6 +110,21 @@ func (f *handlers) addPush(w http.ResponseWriter, r *http.Request, of notify.Own
 		}
 	}
 	return web.Answer(w, http.StatusCreated, presentPush(s), err)
+}
+
+// checkService returns an error if no provider delivers to devices of a service: its name is probably misspelled.
+func (f *handlers) checkService(r *http.Request, client, service string) error {
+	list, err := f.Store.ProvidersFor(r.Context(), client, notify.Push)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if list[i].TokenOf() == service {
+			return nil
+		}
+	}
+	return fault.Invalid(fmt.Sprintf(`"service" must be one to whose devices a provider of the client delivers: there is `+
+		`none for %q, which PUT /providers/NAME declares with "channel": %q`, service, notify.Push))
 }
 
 func (f *handlers) pushOf(r *http.Request, of notify.Owner) ([]notify.PushSubscription, error) {

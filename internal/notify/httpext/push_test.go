@@ -169,3 +169,72 @@ func TestPushIsBounded(t *testing.T) {
 			subscription(fmt.Sprint("https://push.example.com/", i), ""), status, "")
 	}
 }
+
+// TestPushDevices registers devices, for which a provider has to deliver.
+func TestPushDevices(t *testing.T) {
+	t.Parallel()
+	for version := 1; version <= 2; version++ {
+		w, c := world(t)
+		page, own := inboxToken(t, w, "shop", "ann"), w.User("ann", "notification_preferences.read",
+			"notification_preferences.write")
+		const path, token = "/inbox/push_subscriptions", "dEv1ce:APA91b-_secret"
+		device := func(service, token, more string) string {
+			return fmt.Sprintf(`{"service":%q,"token":%q,"label":"Pixel"%s}`, service, token, more)
+		}
+		w.Expect(version, page, "POST", path, device("fcm", token, ""), 422, "")
+		const definition = `{"channel":"push","url":"https://93.184.215.14/send","json":{"to":"{{token}}","text":"{{text}}"},
+			"gone":[{"status":[404,410]}],"secrets":{}%s}`
+		a := w.Expect(version, c, "PUT", "/providers/fcm", fmt.Sprintf(definition, ""), 200, "")
+		if !strings.Contains(a.Body, `"channel":"push"`) || !strings.Contains(a.Body, `"gone":[{"status":[404,410]}]`) {
+			t.Errorf("the provider is %s", a.Body)
+		}
+		w.Expect(version, c, "PUT", "/providers/relay", fmt.Sprintf(definition, `,"service":"relays","max_text":500`), 200, "")
+		w.Expect(version, c, "PUT", "/providers/relay", `{"channel":"inbox","url":"https://93.184.215.14/"}`, 422, "")
+		w.Expect(version, c, "PUT", "/providers/relay", `{"channel":"push","url":"https://93.184.215.14/"}`, 422, "")
+		w.Expect(version, c, "PUT", "/providers/relay", fmt.Sprintf(definition, `,"max_segments":2`), 422, "")
+
+		a = w.Expect(version, page, "POST", path, device("fcm", token, ""), 201, "")
+		for _, want := range []string{`"type":"device"`, `"service":"fcm"`, `"label":"Pixel"`, `"client_id":"shop"`} {
+			if !strings.Contains(a.Body, want) || strings.Contains(a.Body, token) {
+				t.Errorf("the answer is %s, want %s and no token", a.Body, want)
+			}
+		}
+		w.Expect(version, page, "POST", path, device("fcm", token, ""), 201, "") // again
+		w.Expect(version, own, "POST", "/push_subscriptions", device("relays", "tok-2", `,"client_id":"shop"`), 201, "")
+		w.Expect(version, page, "POST", path, subscription("https://push.example.com/x", ""), 201, "")
+		var l pushList
+		w.Expect(version, page, "GET", path, "", 200, "").Into(&l)
+		if got := services(l); got != "shop@fcm shop@push.example.com shop@relays" {
+			t.Errorf("registered are %s", got)
+		}
+		shown := w.Expect(version, c, "GET", "/recipient_data?user_id=ann", "", 200, "").Body
+		if strings.Contains(shown, token) || !strings.Contains(shown, `"service":"fcm"`) {
+			t.Errorf("the recipient's data is %s", shown)
+		}
+		// It belongs to who registered it last.
+		other := inboxToken(t, w, "shop", "bob")
+		w.Expect(version, other, "POST", path, device("fcm", token, ""), 201, "")
+		w.Expect(version, page, "GET", path, "", 200, "").Into(&l)
+		if got := services(l); got != "shop@push.example.com shop@relays" {
+			t.Errorf("then %s", got)
+		}
+		for _, body := range []string{
+			device("relay", token, ""), device("nope", token, ""), device("", token, ""), device("F C M", token, ""),
+			device("fcm", "", ""), device("fcm", "abc", ""), device("fcm", "a\nb\nc", ""),
+			device("fcm", "a\r\nX-Injected: 1", ""), device("fcm", "a b c", ""), device("fcm", "a\x00bcd", ""),
+			device("fcm", "tökens", ""), device("fcm", "ab\u2028cd", ""),
+			device("fcm", strings.Repeat("x", 2001), ""), device("fcm", strings.Repeat("x", 1<<20), ""),
+			`{"service":"fcm","token":7}`, `{"service":"fcm","token":"token","extra":1}`,
+			subscription("https://push.example.com/x", `"service":"fcm","token":"token",`),
+			`{"service":"fcm","token":"token","label":"` + strings.Repeat("x", 101) + `"}`,
+		} {
+			if a := w.Call(version, page, "POST", path, body); a.Status != 422 && a.Status != 413 && a.Status != 400 {
+				t.Errorf("%.100s: %d %s", body, a.Status, a.Body)
+			}
+		}
+		if e := w.Expect(version, c, "POST", "/erasures", `{"user_id":"bob"}`, 200, "").Body; !strings.Contains(e,
+			`"push_subscriptions":1`) {
+			t.Errorf("the erasure is %s", e)
+		}
+	}
+}

@@ -2,8 +2,11 @@ package provider
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,13 +25,40 @@ type trial struct {
 	wait    time.Duration
 	limited bool
 	broken  bool
+	gone    bool // a provider said that the device no longer exists
+}
+
+// job is a message to deliver, to a device if note is not nil.
+type job struct {
+	*notify.Outgoing
+	note *Note
+}
+
+// request returns the call of a provider.
+func (j job) request(c *Compiled, at time.Time) (outbound.Request, error) {
+	if j.note != nil {
+		return c.PushRequest(j.Outgoing, j.note, at)
+	}
+	return c.Request(j.Outgoing, at)
+}
+
+// shown returns a text without the phone number or the token, in the forms in which an answer may repeat them.
+func (j job) shown(s string) string {
+	if j.note == nil {
+		return strings.ReplaceAll(s, strings.TrimPrefix(j.To, "+"), "…")
+	}
+	t := j.note.Token
+	quoted, _ := json.Marshal(t)
+	for _, form := range []string{t, url.PathEscape(t), url.QueryEscape(t), string(quoted[1 : len(quoted)-1])} {
+		s = strings.ReplaceAll(s, form, "…")
+	}
+	return s
 }
 
 // attempt tries the providers in the order of a draw by weight. A temporary failure leads to the next at once.
-func (c *Channel) attempt(ctx, calls context.Context, routes []route, o *notify.Outgoing) notify.Result {
-	var t trial
+func (c *Channel) attempt(ctx, calls context.Context, routes []route, o job, t *trial) notify.Result {
 	for _, r := range failover.Order(routes, func(r route) int { return r.weight }, c.o.Random) {
-		result, called := c.try(ctx, calls, r, o, &t)
+		result, called := c.try(ctx, calls, r, o, t)
 		switch {
 		case ctx.Err() != nil && !called:
 			return t.stopped()
@@ -84,7 +114,7 @@ func (t *trial) rests(name, why string, wait time.Duration, limited bool) {
 const soon = time.Second
 
 // try calls a provider if it may be called now.
-func (c *Channel) try(ctx, calls context.Context, r route, o *notify.Outgoing, t *trial) (_ notify.Result,
+func (c *Channel) try(ctx, calls context.Context, r route, o job, t *trial) (_ notify.Result,
 	called bool) {
 	select {
 	case r.line.slots <- struct{}{}:
@@ -112,17 +142,21 @@ func (c *Channel) try(ctx, calls context.Context, r route, o *notify.Outgoing, t
 	} else if wait > 0 && !background.Sleep(ctx, wait) {
 		return notify.Result{}, false
 	}
-	request, err := r.Request(o, c.o.Now())
+	request, err := o.request(r.Compiled, c.o.Now())
 	if err != nil {
 		return notify.Result{Verdict: notify.Permanent, Reason: "the request cannot be made: " + err.Error()}, true
 	}
 	said, body, err := c.o.Client.Do(calls, request)
 	finished = true
-	return c.concluded(ctx, r, o, call, &answer{Answer: said, body: body}, err), true
+	return c.concluded(ctx, r, o, call, &answer{Answer: said, body: body}, t, err), true
 }
 
+// tokensFault are the statuses with which services also answer to a token that is made up or another app's. Users
+// register tokens, so these answers do not pause the provider for other users.
+var tokensFault = []int{http.StatusForbidden, http.StatusNotFound}
+
 // concluded tells the breaker how a call ended, and returns what it means for the message.
-func (c *Channel) concluded(ctx context.Context, r route, o *notify.Outgoing, call failover.Call, a *answer,
+func (c *Channel) concluded(ctx context.Context, r route, o job, call failover.Call, a *answer, t *trial,
 	err error) notify.Result {
 	now := c.o.Now()
 	if err != nil {
@@ -142,9 +176,12 @@ func (c *Channel) concluded(ctx context.Context, r route, o *notify.Outgoing, ca
 	result := r.judge(a)
 	// A message that follows may be shown why this one failed, so nothing of it is in there.
 	status := a.Answer.String()
-	result.Reason = strings.ReplaceAll(result.Reason, strings.TrimPrefix(o.To, "+"), "…")
+	result.Reason = o.shown(result.Reason)
+	if o.note != nil && r.lost(a) {
+		t.gone = true
+	}
 	switch {
-	case result.Verdict != notify.Temporary:
+	case result.Verdict != notify.Temporary, o.note != nil && slices.Contains(tokensFault, a.Status):
 		call.Succeeded()
 	case (a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable) && a.RetryAfter > 0:
 		call.Asked(now, a.RetryAfter, status)

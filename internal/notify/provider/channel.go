@@ -104,7 +104,7 @@ func (c *Channel) work(ctx context.Context, id string) outbound.Work {
 	}
 	return outbound.Work{Pace: pace(routes), Close: func() { leaveAll(routes) },
 		One: func(ctx, calls context.Context, o *notify.Outgoing) notify.Result {
-			return c.attempt(ctx, calls, routes, o)
+			return c.attempt(ctx, calls, routes, job{Outgoing: o}, &trial{})
 		}}
 }
 

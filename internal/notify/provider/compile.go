@@ -2,6 +2,7 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,18 +31,19 @@ const (
 	maxRate         = 10_000
 	maxWeight       = 1000
 	maxSegments     = 10
+	minMaxText      = 50
+	maxMaxText      = 20_000
 	maxSecrets      = 20
 	minSecret       = 4
 	maxSecret       = 4096
 
 	defaultSegments = 4
+	// defaultMaxText fits into the 4 KiB that platforms take, also if it has to be escaped.
+	defaultMaxText = 1500
 )
 
-var (
-	nameForm = pattern.OnUse(`^[a-z0-9][a-z0-9_-]{0,62}$`)
-	// headerForm matches the tokens of HTTP.
-	headerForm = pattern.OnUse("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")
-)
+// headerForm matches the tokens of HTTP.
+var headerForm = pattern.OnUse("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")
 
 // Compiled is a definition that was read.
 type Compiled struct {
@@ -59,8 +61,12 @@ type Compiled struct {
 	// permanent and temporary are for answers that are no success.
 	permanent, temporary []notify.AnswerRule
 	segments             int
-	secrets              map[string]string
-	basics               [][]string // the names of secrets that are used together
+	// service, gone and maxText are for devices.
+	service string
+	gone    []notify.AnswerRule
+	maxText int
+	secrets map[string]string
+	basics  [][]string // the names of secrets that are used together
 	// hidden replaces the forms in which secrets could come back in an answer.
 	hidden func() *strings.Replacer
 }
@@ -71,6 +77,17 @@ type compiler struct {
 	problems []string
 	used     map[string]bool // secrets
 	count    int             // of placeholders
+	fields   []string        // the names of those without arguments
+	token    bool            // {{token}} is used
+}
+
+func newCompiler(p *notify.Provider) *compiler {
+	c := &compiler{used: map[string]bool{}, fields: fields, c: &Compiled{name: p.Name, method: p.Method,
+		headers: map[string]text{}}}
+	if p.Channel == notify.Push {
+		c.fields = deviceFields
+	}
+	return c
 }
 
 func (c *compiler) bad(format string, args ...any) {
@@ -83,9 +100,9 @@ func (c *compiler) bad(format string, args ...any) {
 // Compile reads a provider, or says everything that is wrong with it. Secrets that its definition does not use are
 // ignored: see Unused.
 func Compile(p notify.Provider) (*Compiled, error) {
-	c := &compiler{used: map[string]bool{}, c: &Compiled{name: p.Name, method: p.Method, segments: p.MaxSegments,
-		headers: map[string]text{}, permanent: p.Permanent, temporary: p.Temporary, secrets: p.Secrets}}
-	if !nameForm().MatchString(p.Name) {
+	c := newCompiler(&p)
+	c.c.segments, c.c.permanent, c.c.temporary, c.c.secrets = p.MaxSegments, p.Permanent, p.Temporary, p.Secrets
+	if !notify.ProviderName().MatchString(p.Name) {
 		c.bad("the name of a provider has at most 63 characters: a-z, 0-9, - and _, first a-z or 0-9")
 	}
 	switch c.c.method {
@@ -100,6 +117,7 @@ func Compile(p notify.Provider) (*Compiled, error) {
 	c.body(&p.ProviderDefinition)
 	c.answers(&p.ProviderDefinition)
 	c.bounds(&p.ProviderDefinition)
+	c.devices(&p)
 	c.secretValues(p.Secrets)
 	if c.count > maxPlaceholders {
 		c.bad("it has %d placeholders, at most %d are allowed", c.count, maxPlaceholders)
@@ -113,7 +131,7 @@ func Compile(p notify.Provider) (*Compiled, error) {
 
 // SecretsOf returns the names of the secrets that a definition uses, sorted. What is wrong with it is for Compile.
 func SecretsOf(p notify.Provider) []string {
-	c := &compiler{used: map[string]bool{}, c: &Compiled{headers: map[string]text{}}}
+	c := newCompiler(&p)
 	c.address(p.URL)
 	c.header(p.Headers)
 	c.body(&p.ProviderDefinition)
@@ -122,19 +140,19 @@ func SecretsOf(p notify.Provider) []string {
 
 // Address returns where a provider is: scheme and host of its URL.
 func Address(p notify.Provider) string {
-	c := &compiler{used: map[string]bool{}, c: &Compiled{}}
+	c := newCompiler(&p)
 	c.address(p.URL)
 	return c.c.base
 }
 
 // text reads a text with placeholders.
 func (c *compiler) text(s, where string) text {
-	t, err := parseText(s)
+	t, err := parseText(s, c.fields)
 	if err != nil {
 		c.bad("%s: %s", where, err)
 	}
 	for _, name := range t.secrets() {
-		if !nameForm().MatchString(name) {
+		if !notify.ProviderName().MatchString(name) {
 			c.bad("%s: %.40q is not the name of a secret: use at most 63 of a-z, 0-9, - and _", where, name)
 			continue
 		}
@@ -146,6 +164,7 @@ func (c *compiler) text(s, where string) text {
 		}
 	}
 	c.count += t.placeholders()
+	c.token = c.token || t.uses("token")
 	return t
 }
 
@@ -284,8 +303,8 @@ func (c *compiler) answers(d *notify.ProviderDefinition) {
 	if len(c.c.success.Status) == 0 {
 		c.c.success.Status = []notify.StatusRange{{From: http.StatusOK, To: 299}}
 	}
-	if len(d.Permanent) > maxRules || len(d.Temporary) > maxRules {
-		c.bad(`"permanent" and "temporary" may have %d rules each`, maxRules)
+	if len(d.Permanent) > maxRules || len(d.Temporary) > maxRules || len(d.Gone) > maxRules {
+		c.bad(`"permanent", "temporary" and "gone" may have %d rules each`, maxRules)
 		return
 	}
 	c.rule(c.c.success, `"success"`)
@@ -294,6 +313,9 @@ func (c *compiler) answers(d *notify.ProviderDefinition) {
 	}
 	for i, r := range d.Temporary {
 		c.rule(r, fmt.Sprintf(`"temporary"[%d]`, i))
+	}
+	for i, r := range d.Gone {
+		c.rule(r, fmt.Sprintf(`"gone"[%d]`, i))
 	}
 }
 
@@ -310,11 +332,39 @@ func (c *compiler) rule(r notify.AnswerRule, where string) {
 	if r.JSON == nil {
 		return
 	}
-	if p := r.JSON.Path; p == "" || len(p) > maxPath || slices.Contains(strings.Split(p, "."), "") {
+	if !usablePath(r.JSON.Path) {
 		c.bad(`%s: "path" must be like messages.0.status, with at most %d bytes`, where, maxPath)
 	}
 	if _, err := wanted(r.JSON); err != nil {
 		c.bad(`%s: "equals" must be a text, a number, true, false or null, or a list of them`, where)
+	}
+}
+
+// usablePath reports whether a text is the path of a value in JSON.
+func usablePath(p string) bool {
+	return p != "" && len(p) <= maxPath && !slices.Contains(strings.Split(p, "."), "")
+}
+
+// devices checks what is about push notifications.
+func (c *compiler) devices(p *notify.Provider) {
+	c.c.service, c.c.gone, c.c.maxText = p.TokenOf(), p.Gone, cmp.Or(p.MaxText, defaultMaxText)
+	if p.Channel != notify.Push {
+		if p.Service != "" || len(p.Gone) > 0 || p.MaxText != 0 {
+			c.bad(`"service", "gone" and "max_text" are for providers of the channel %s`, notify.Push)
+		}
+		return
+	}
+	if p.MaxSegments != 0 {
+		c.bad(`"max_segments" is for text messages: use "max_text"`)
+	}
+	if !notify.ProviderName().MatchString(p.TokenOf()) {
+		c.bad(`"service" has at most 63 characters: a-z, 0-9, - and _, first a-z or 0-9`)
+	}
+	if p.MaxText != 0 && (p.MaxText < minMaxText || p.MaxText > maxMaxText) {
+		c.bad(`"max_text" must be from %d to %d bytes`, minMaxText, maxMaxText)
+	}
+	if !c.token {
+		c.bad("{{token}} is not used: it says which device gets the message")
 	}
 }
 

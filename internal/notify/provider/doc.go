@@ -1,5 +1,5 @@
 // Package provider is the channels that deliver by HTTP services which clients or administrators declare: text
-// messages by SMS.
+// messages by SMS. Devices delivers to devices in the same way, for package push.
 //
 //	delivery ──▶ Channel.Deliver ── client ──▶ room for it? ──▶ a few messages at a time
 //	                                                               │

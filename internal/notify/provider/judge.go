@@ -110,10 +110,16 @@ func same(a, b any) bool {
 	return false
 }
 
+// lost reports whether an answer says that a device no longer exists. Some services say so with a status of success.
+func (c *Compiled) lost(a *answer) bool {
+	return slices.ContainsFunc(c.gone, func(rule notify.AnswerRule) bool { return a.fits(rule) })
+}
+
 // judge returns what an answer means for a message. Temporary includes what is wrong with the provider and not with the
 // message, such as wrong credentials: another one may accept it.
 func (c *Compiled) judge(a *answer) notify.Result {
-	if a.fits(c.success) {
+	gone := c.lost(a)
+	if !gone && a.fits(c.success) {
 		return notify.Result{Verdict: notify.Accepted}
 	}
 	r := notify.Result{Verdict: notify.Permanent, Reason: a.String(), RetryAfter: a.RetryAfter}
@@ -122,6 +128,7 @@ func (c *Compiled) judge(a *answer) notify.Result {
 	}
 	is := func(rule notify.AnswerRule) bool { return a.fits(rule) }
 	switch {
+	case gone:
 	case slices.ContainsFunc(c.permanent, is):
 	case slices.ContainsFunc(c.temporary, is):
 		r.Verdict = notify.Temporary

@@ -18,6 +18,8 @@ const (
 	maxBody = 512 << 10
 )
 
+var errNoText = errors.New("the message has no text")
+
 var errPath = errors.New(`a value in the path of "url" would lead elsewhere`)
 
 // Request returns the call for a message.
@@ -27,29 +29,50 @@ func (c *Compiled) Request(o *notify.Outgoing, at time.Time) (outbound.Request, 
 		full = title
 	}
 	if full == "" {
-		return outbound.Request{}, errors.New("the message has no text")
+		return outbound.Request{}, errNoText
 	}
 	v := values{secrets: c.secrets, fields: map[string]string{"client": o.ClientID, "id": o.ID, "kind": o.KindID,
 		"phone": o.To, "subject": title, "text": InSegments(full, c.segments), "user": o.UserID}}
-	for name, value := range v.fields {
-		v.fields[name] = strings.ToValidUTF8(strings.ReplaceAll(value, "\x00", ""), "\ufffd")
+	return c.request(v, at)
+}
+
+// Note is what a device shows of a message, and the token of the device. Title, URL, Icon and Topic are checked by the
+// caller.
+type Note struct{ Token, Title, Text, URL, Icon, Topic string }
+
+// PushRequest returns the call for a message to a device.
+func (c *Compiled) PushRequest(o *notify.Outgoing, n *Note, at time.Time) (outbound.Request, error) {
+	if n.Title == "" && n.Text == "" {
+		return outbound.Request{}, errNoText
 	}
+	v := values{secrets: c.secrets, data: o.Data, omit: true, fields: map[string]string{"client": o.ClientID, "id": o.ID,
+		"kind": o.KindID, "user": o.UserID, "token": n.Token, "title": n.Title, "text": cut(clean(n.Text), c.maxText),
+		"url": n.URL, "icon": n.Icon, "topic": n.Topic}}
 	return c.request(v, at)
 }
 
 func (c *Compiled) request(v values, at time.Time) (outbound.Request, error) {
+	for name, value := range v.fields {
+		v.fields[name] = clean(value)
+	}
 	r := outbound.Request{Method: c.method, Header: http.Header{"Accept": {"application/json, text/plain, */*"}}, At: at}
 	var err error
 	if r.URL, err = c.url(v); err != nil {
 		return r, err
 	}
 	for name, t := range c.headers {
+		if t.absent(v) {
+			continue
+		}
 		r.Header[name] = []string{strings.TrimSpace(t.render(v, inHeader))}
 	}
 	switch {
 	case c.form != nil:
 		form := url.Values{}
 		for name, t := range c.form {
+			if t.absent(v) {
+				continue
+			}
 			form.Set(name, t.render(v, asIs))
 		}
 		r.Body = []byte(form.Encode())
@@ -110,6 +133,9 @@ func rendered(part any, v values) any {
 	case map[string]any:
 		object := make(map[string]any, len(part))
 		for key, of := range part {
+			if t, ok := of.(text); ok && t.absent(v) {
+				continue
+			}
 			object[key] = rendered(of, v)
 		}
 		return object

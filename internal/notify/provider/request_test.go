@@ -273,7 +273,7 @@ func FuzzText(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		parsed, err := parseText(s)
+		parsed, err := parseText(s, fields)
 		if err != nil {
 			return
 		}

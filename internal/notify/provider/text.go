@@ -2,6 +2,7 @@ package provider
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,10 +14,18 @@ import (
 type values struct {
 	fields  map[string]string
 	secrets map[string]string
+	data    map[string]any
+	// omit means that what is only a placeholder without a value is left out: services refuse addresses, for example,
+	// that are empty.
+	omit bool
 }
 
-// fields are the names of placeholders without arguments.
-var fields = []string{"client", "id", "kind", "phone", "subject", "text", "user"}
+// fields are the names of placeholders without arguments of text messages, and deviceFields those of push
+// notifications, of which "data" may have one.
+var (
+	fields       = []string{"client", "id", "kind", "phone", "subject", "text", "user"}
+	deviceFields = []string{"client", "data", "icon", "id", "kind", "text", "title", "token", "topic", "url", "user"}
+)
 
 // text is a text with placeholders: {{text}}, {{secret "name"}}, {{basic "name" "name"}}, {{"as it is"}}.
 type text []part
@@ -25,7 +34,7 @@ type text []part
 type part struct {
 	literal string
 	name    string
-	args    []string // names of secrets
+	args    []string // names of secrets, or a path in the data
 }
 
 const (
@@ -35,8 +44,8 @@ const (
 
 var errEnd = errors.New(`a placeholder that {{ begins has no }}`)
 
-// parseText returns a text with its placeholders.
-func parseText(s string) (text, error) {
+// parseText returns a text with its placeholders, which are secrets and fields.
+func parseText(s string, fields []string) (text, error) {
 	var t text
 	for {
 		before, rest, found := strings.Cut(s, opens)
@@ -46,7 +55,7 @@ func parseText(s string) (text, error) {
 		if !found {
 			return t, nil
 		}
-		p, after, err := parsePlaceholder(rest)
+		p, after, err := parsePlaceholder(rest, fields)
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +65,7 @@ func parseText(s string) (text, error) {
 }
 
 // parsePlaceholder reads what follows {{ and returns what follows }}.
-func parsePlaceholder(s string) (p part, rest string, err error) {
+func parsePlaceholder(s string, fields []string) (p part, rest string, err error) {
 	s = strings.TrimLeft(s, " ")
 	end := 0
 	for end < len(s) && s[end] >= 'a' && s[end] <= 'z' {
@@ -83,11 +92,11 @@ func parsePlaceholder(s string) (p part, rest string, err error) {
 		bad, _, _ := strings.Cut(s, closes)
 		return p, "", fmt.Errorf("%.40q in a placeholder is not understood", bad)
 	}
-	return p.check(rest)
+	return p.check(rest, fields)
 }
 
 // check returns the placeholder if its name has the right arguments.
-func (p part) check(rest string) (part, string, error) {
+func (p part) check(rest string, fields []string) (part, string, error) {
 	wrong := func(format string, args ...any) (part, string, error) { return p, "", fmt.Errorf(format, args...) }
 	switch {
 	case p.name == "" && len(p.args) == 1:
@@ -102,6 +111,10 @@ func (p part) check(rest string) (part, string, error) {
 		return p, rest, nil
 	case !slices.Contains(fields, p.name):
 		return wrong("{{%.40s}} is not a placeholder: use one of %s, secret or basic", p.name, strings.Join(fields, ", "))
+	case p.name == "data" && len(p.args) == 1:
+		if !usablePath(p.args[0]) {
+			return wrong(`{{data %.40q}} must have the path of a value, such as {{data "order.id"}}`, p.args[0])
+		}
 	case len(p.args) > 0:
 		return wrong("{{%s}} takes no argument", p.name)
 	}
@@ -118,7 +131,48 @@ func (p part) value(v values) string {
 	case "basic":
 		return base64.StdEncoding.EncodeToString([]byte(v.secrets[p.args[0]] + ":" + v.secrets[p.args[1]]))
 	}
+	if p.name == "data" {
+		return v.datum(p.args)
+	}
 	return v.fields[p.name]
+}
+
+// datum returns a value of the data as a text, or all of it as JSON; "" if there is none.
+func (v values) datum(path []string) string {
+	var found any = v.data
+	ok := len(v.data) > 0
+	if len(path) > 0 {
+		for step := range strings.SplitSeq(path[0], ".") {
+			if found, ok = within(found, step); !ok {
+				break
+			}
+		}
+	}
+	if !ok || found == nil {
+		return ""
+	}
+	text, isText := found.(string)
+	if !isText {
+		raw, err := json.Marshal(found)
+		if err != nil {
+			return ""
+		}
+		text = string(raw)
+	}
+	return clean(text)
+}
+
+// clean replaces what no service understands.
+func clean(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\ufffd") }
+
+// absent reports whether the text is only a placeholder, and has no value.
+func (t text) absent(v values) bool {
+	return v.omit && len(t) == 1 && t[0].dynamic() && t[0].value(v) == ""
+}
+
+// uses reports whether the text has a placeholder of a name.
+func (t text) uses(name string) bool {
+	return slices.ContainsFunc(t, func(p part) bool { return p.name == name })
 }
 
 // render returns the text with the values, each escaped.
@@ -140,7 +194,9 @@ func asIs(s string) string { return s }
 // secrets returns the names of the secrets in the text.
 func (t text) secrets() (names []string) {
 	for _, p := range t {
-		names = append(names, p.args...)
+		if p.name != "data" {
+			names = append(names, p.args...)
+		}
 	}
 	return names
 }

@@ -15,6 +15,7 @@ import (
 	"ingot/internal/notify"
 	"ingot/internal/notify/failover"
 	"ingot/internal/notify/outbound"
+	"ingot/internal/notify/provider"
 	"ingot/internal/notify/template"
 )
 
@@ -28,6 +29,9 @@ type Options struct {
 	}
 	Client *outbound.Client
 	Keys   *Keys
+	// Devices delivers to devices that are no browsers, by providers. It has its own client, so that they share nothing
+	// with browsers.
+	Devices *provider.Channel
 	// PerClient and Grace are those of outbound.QueueOptions.
 	PerClient int
 	Grace     time.Duration
@@ -37,7 +41,7 @@ type Options struct {
 	Now     func() time.Time
 }
 
-// Channel delivers messages to browsers. It implements notify.Channel.
+// Channel delivers messages to browsers and devices. It implements notify.Channel.
 type Channel struct {
 	o     Options
 	queue *outbound.Queue
@@ -65,33 +69,49 @@ func NewChannel(o Options) *Channel {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Devices == nil {
+		o.Devices = provider.NewChannel(notify.Push, provider.Options{Providers: noProviders{}, Client: o.Client})
+	}
 	return &Channel{o: o, breakers: failover.NewGroup[service](o.Breaker),
 		queue: outbound.NewQueue(outbound.QueueOptions{PerClient: o.PerClient,
 			Grace: o.Grace, Now: o.Now, Full: "waiting: the browsers get others of the client's messages first"})}
 }
 
+// noProviders is for services in which no client can declare any.
+type noProviders struct{}
+
+// ProvidersFor returns none.
+func (noProviders) ProvidersFor(context.Context, string, notify.ChannelID) ([]notify.Provider, error) {
+	return nil, nil
+}
+
 // Deliver implements notify.Channel.
 func (c *Channel) Deliver(ctx context.Context, batch []notify.Outgoing, done func(i int, r notify.Result)) {
-	work := outbound.Work{One: c.deliver}
-	c.queue.Deliver(ctx, batch, unusable, func(context.Context, string) outbound.Work { return work }, done)
+	c.queue.Deliver(ctx, batch, unusable, func(_ context.Context, client string) outbound.Work {
+		devices := c.o.Devices.Devices(client)
+		return outbound.Work{Close: devices.Close,
+			One: func(ctx, calls context.Context, o *notify.Outgoing) notify.Result {
+				return c.deliver(ctx, calls, devices, o)
+			}}
+	}, done)
 }
 
 // unusable returns why a message reaches no browser.
 func unusable(o *notify.Outgoing) string {
 	switch {
 	case o.UserID == "":
-		return "the recipient has no user, and only users have browsers"
+		return "the recipient has no user, and only users have browsers and devices"
 	case len(o.Browsers) == 0:
-		return "the user has no browser that is subscribed"
+		return "the user has no browser that is subscribed, and no device"
 	}
 	return notify.UserProblem(o.UserID)
 }
 
-// tried is what became of a message at one browser.
+// tried is what became of a message at one browser or device.
 type tried struct{ notify.Result }
 
-// deliver sends a message to all browsers of its user that do not have it.
-func (c *Channel) deliver(ctx, calls context.Context, o *notify.Outgoing) notify.Result {
+// deliver sends a message to all browsers and devices of its user that do not have it.
+func (c *Channel) deliver(ctx, calls context.Context, devices *provider.Devices, o *notify.Outgoing) notify.Result {
 	p, why := newPayload(o)
 	if why != "" {
 		return notify.Result{Verdict: notify.Permanent, Reason: why}
@@ -105,7 +125,13 @@ func (c *Channel) deliver(ctx, calls context.Context, o *notify.Outgoing) notify
 			continue
 		}
 		all[i] = tried{Result: notify.Result{Verdict: notify.Temporary, Reason: "the delivery ended unexpectedly"}}
-		sends.Go("push to a browser", func() { all[i] = c.send(ctx, calls, o, b, p) })
+		sends.Go("push to a browser", func() {
+			if b.Device() {
+				all[i] = c.sendToDevice(ctx, calls, devices, o, b, p)
+			} else {
+				all[i] = c.send(ctx, calls, o, b, p)
+			}
+		})
 	}
 	sends.Wait()
 	return c.conclude(ctx, o, all)
@@ -140,7 +166,7 @@ func (c *Channel) conclude(ctx context.Context, o *notify.Outgoing, all []tried)
 		return r
 	}
 	if len(all) > 1 {
-		r.Via = fmt.Sprintf("accepted by %d of %d browsers", accepted, len(all))
+		r.Via = fmt.Sprintf("accepted by %d of %d %s", accepted, len(all), receivers(o))
 		if len(failed) > 0 {
 			r.Via += "; not by " + r.Reason
 		}
@@ -149,8 +175,25 @@ func (c *Channel) conclude(ctx context.Context, o *notify.Outgoing, all []tried)
 		return notify.Result{Verdict: notify.Accepted, Via: r.Via}
 	}
 	c.remember(ctx, o, fresh)
-	r.Reason = fmt.Sprintf("%d of %d browsers have it: %s", accepted, len(all), r.Reason)
+	r.Reason = fmt.Sprintf("%d of %d %s have it: %s", accepted, len(all), receivers(o), r.Reason)
 	return r
+}
+
+// receivers says to what a message goes.
+func receivers(o *notify.Outgoing) string {
+	devices := 0
+	for i := range o.Browsers {
+		if o.Browsers[i].Device() {
+			devices++
+		}
+	}
+	switch devices {
+	case 0:
+		return "browsers"
+	case len(o.Browsers):
+		return "devices"
+	}
+	return "browsers and devices"
 }
 
 // remember records which browsers have a message that is tried again. If that fails, they get it again, and show it in
@@ -226,12 +269,7 @@ func (c *Channel) judge(ctx context.Context, b *notify.PushSubscription, a outbo
 	switch {
 	case a.Status == http.StatusNotFound, a.Status == http.StatusGone:
 		t.Reason += " (the browser is no longer subscribed: the subscription was removed)"
-		err := background.Do("push subscriptions", func() error {
-			return c.o.Store.DeletePushSubscription(context.WithoutCancel(ctx), b.Owner, b.ID)
-		})
-		if err != nil && !errors.Is(err, notify.ErrNotFound) { // the next message finds it again
-			c.o.Log.Warn("delete a push subscription failed", "client", b.ClientID, "error", err)
-		}
+		c.remove(ctx, b)
 	case a.Status == http.StatusUnauthorized, a.Status == http.StatusForbidden:
 		t.Reason += " (the browser subscribed with another key: it has to subscribe again)"
 	case a.Status == http.StatusRequestEntityTooLarge:
@@ -243,6 +281,31 @@ func (c *Channel) judge(ctx context.Context, b *notify.PushSubscription, a outbo
 		t.Reason += ": " + a.Text
 	}
 	return t
+}
+
+// remove deletes a subscription that has ended. If that fails, the next message finds it again.
+func (c *Channel) remove(ctx context.Context, b *notify.PushSubscription) {
+	err := background.Do("push subscriptions", func() error {
+		return c.o.Store.DeletePushSubscription(context.WithoutCancel(ctx), b.Owner, b.ID)
+	})
+	if err != nil && !errors.Is(err, notify.ErrNotFound) {
+		c.o.Log.Warn("delete a push subscription failed", "client", b.ClientID, "error", err)
+	}
+}
+
+// sendToDevice sends a message to a device, by the providers of its service.
+func (c *Channel) sendToDevice(ctx, calls context.Context, devices *provider.Devices, o *notify.Outgoing,
+	b *notify.PushSubscription, p *payload) tried {
+	if ctx.Err() != nil {
+		return tried{Result: outbound.Stopping}
+	}
+	r, gone := devices.Deliver(ctx, calls, o, b.TokenOf, provider.Note{Token: b.Token, Title: p.Title, Text: p.Body,
+		URL: p.URL, Icon: p.Icon, Topic: p.Tag})
+	if gone {
+		r.Reason += " (the device is no longer registered: it was removed)"
+		c.remove(ctx, b)
+	}
+	return tried{Result: r}
 }
 
 // notUsable means that a message cannot be sent, and never will be.

@@ -71,6 +71,15 @@ func testPush(k *kit) {
 	k.equal("another user of the browser", of("shop", "ann", "bob"),
 		map[string][]notify.PushSubscription{"ann": {withHas(laptop, got[1].Has...)}, "bob": {again, bob}})
 
+	device := notify.PushSubscription{ID: notify.PushDeviceID("shop", "fcm", "tok-1"), Token: "tok-1", TokenOf: "fcm",
+		Owner: notify.Owner{ClientID: "shop", UserID: "dora"}, Created: k.clock.Now(), Updated: k.clock.Now()}
+	k.must(s.AddPushSubscription(k.ctx, device))
+	k.equal("a device", of("shop", "dora"), map[string][]notify.PushSubscription{"dora": {device}})
+	device.UserID = "emil"
+	k.must(s.AddPushSubscription(k.ctx, device))
+	k.equal("another user of the device", of("shop", "dora", "emil"),
+		map[string][]notify.PushSubscription{"emil": {device}})
+
 	k.wantErr(s.DeletePushSubscription(k.ctx, phone.Owner, phone.ID), notify.ErrNotFound)
 	k.wantErr(s.DeletePushSubscription(k.ctx, laptop.Owner, other.ID), notify.ErrNotFound)
 	k.must(s.DeletePushSubscription(k.ctx, laptop.Owner, laptop.ID))

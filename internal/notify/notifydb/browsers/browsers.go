@@ -34,6 +34,9 @@ type target struct {
 	Endpoint string `json:"endpoint"`
 	P256dh   []byte `json:"p256dh"`
 	Auth     []byte `json:"auth"`
+	// Of a device, which has none of these.
+	Token   string `json:"token,omitempty"`
+	TokenOf string `json:"of,omitempty"`
 }
 
 func scan(tx *db.Tx) func(db.Scanner) (notify.PushSubscription, error) {
@@ -51,7 +54,7 @@ func scan(tx *db.Tx) func(db.Scanner) (notify.PushSubscription, error) {
 		if err := json.Unmarshal(opened, &t); err != nil {
 			return s, err
 		}
-		s.Endpoint, s.P256dh, s.Auth = t.Endpoint, t.P256dh, t.Auth
+		s.Endpoint, s.P256dh, s.Auth, s.Token, s.TokenOf = t.Endpoint, t.P256dh, t.Auth, t.Token, t.TokenOf
 		s.Has, err = numbers(has)
 		return s, err
 	}
@@ -101,7 +104,7 @@ func (s *Browsers) PushSubscriptionsOf(ctx context.Context, userID string) ([]no
 
 // AddPushSubscription implements notify.Store.
 func (s *Browsers) AddPushSubscription(ctx context.Context, sub notify.PushSubscription) error {
-	text, err := json.Marshal(target{sub.Endpoint, sub.P256dh, sub.Auth})
+	text, err := json.Marshal(target{sub.Endpoint, sub.P256dh, sub.Auth, sub.Token, sub.TokenOf})
 	if err != nil {
 		return err
 	}
