@@ -41,6 +41,8 @@ type ProviderDefinition struct {
 	// Permanent and Temporary are answers that are not as their status says.
 	Permanent []AnswerRule `json:"permanent,omitempty"`
 	Temporary []AnswerRule `json:"temporary,omitempty"`
+	// Access says how the token is made that {{access}} stands for; nil if the provider has none that ends.
+	Access *AccessGrant `json:"access,omitempty"`
 	// Rate limits the calls in a second; 0 means no limit.
 	Rate float64 `json:"rate_per_second,omitempty"`
 	// Weight is its share of the messages, relative to the owner's others; 0 makes it a reserve.
@@ -60,6 +62,19 @@ func (p *Provider) TokenOf() string { return cmp.Or(p.Service, p.Name) }
 
 // ProviderName matches the names of providers, of services of devices, and of secrets.
 var ProviderName = pattern.OnUse(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+
+// AccessGrant says how a provider's access tokens are made, which end after a time: a private key signs a token, which
+// is exchanged for an access token (RFC 7523) or is one.
+type AccessGrant struct {
+	// Key is the name of the secret with the private key in PEM: RSA, or the curve P-256. KeyID is its id at the provider.
+	Key   string `json:"key"`
+	KeyID string `json:"key_id,omitempty"`
+	// Issuer is the account to which it belongs, and Scope what is asked for.
+	Issuer string `json:"issuer"`
+	Scope  string `json:"scope,omitempty"`
+	// URL is where the token is exchanged; without it, it is the access token.
+	URL string `json:"url,omitempty"`
+}
 
 // Bounds of providers.
 const (

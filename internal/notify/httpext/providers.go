@@ -140,6 +140,11 @@ func (f *handlers) setProvider(w http.ResponseWriter, r *http.Request) error {
 		if err := f.CheckWebhook(r.Context(), provider.Address(p)); err != nil {
 			return fault.Invalid(fmt.Sprintf(`"url" cannot be called: %s`, err))
 		}
+		if p.Access != nil && p.Access.URL != "" {
+			if err := f.CheckWebhook(r.Context(), p.Access.URL); err != nil {
+				return fault.Invalid(fmt.Sprintf(`"access.url" cannot be called: %s`, err))
+			}
+		}
 	}
 	switch err := f.Store.SetProvider(r.Context(), p); {
 	case errors.Is(err, notify.ErrTooMany):

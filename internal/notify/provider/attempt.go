@@ -31,19 +31,23 @@ type trial struct {
 // job is a message to deliver, to a device if note is not nil.
 type job struct {
 	*notify.Outgoing
-	note *Note
+	note   *Note
+	access string // the provider's access token
 }
 
 // request returns the call of a provider.
 func (j job) request(c *Compiled, at time.Time) (outbound.Request, error) {
 	if j.note != nil {
-		return c.PushRequest(j.Outgoing, j.note, at)
+		return c.PushRequest(j.Outgoing, j.note, j.access, at)
 	}
-	return c.Request(j.Outgoing, at)
+	return c.Request(j.Outgoing, j.access, at)
 }
 
 // shown returns a text without the phone number or the token, in the forms in which an answer may repeat them.
 func (j job) shown(s string) string {
+	if j.access != "" {
+		s = strings.ReplaceAll(s, j.access, "…")
+	}
 	if j.note == nil {
 		return strings.ReplaceAll(s, strings.TrimPrefix(j.To, "+"), "…")
 	}
@@ -142,6 +146,11 @@ func (c *Channel) try(ctx, calls context.Context, r route, o job, t *trial) (_ n
 	} else if wait > 0 && !background.Sleep(ctx, wait) {
 		return notify.Result{}, false
 	}
+	var err error
+	if o.access, err = r.line.access.get(calls, r.Compiled, c.o.Client, c.o.Now()); err != nil {
+		finished = true
+		return c.concluded(ctx, r, o, call, &answer{}, t, err), true
+	}
 	request, err := o.request(r.Compiled, c.o.Now())
 	if err != nil {
 		return notify.Result{Verdict: notify.Permanent, Reason: "the request cannot be made: " + err.Error()}, true
@@ -172,6 +181,9 @@ func (c *Channel) concluded(ctx context.Context, r route, o job, call failover.C
 			"error", why)
 		call.Failed(now, why)
 		return notify.Result{Verdict: notify.Temporary, Reason: why}
+	}
+	if a.Status == http.StatusUnauthorized {
+		r.line.access.refused(o.access)
 	}
 	result := r.judge(a)
 	// A message that follows may be shown why this one failed, so nothing of it is in there.

@@ -25,6 +25,7 @@ type line struct {
 	limiter *rate.Limiter // nil if there is no limit
 	rate    float64       // in a second, of all servers; 0 if there is no limit
 	changed time.Time
+	access  access
 
 	mu    sync.Mutex
 	using int

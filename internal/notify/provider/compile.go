@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-jose/go-jose/v4"
+
 	"ingot/internal/base/fault"
 	"ingot/internal/base/pattern"
 	"ingot/internal/notify"
@@ -61,6 +63,8 @@ type Compiled struct {
 	// permanent and temporary are for answers that are no success.
 	permanent, temporary []notify.AnswerRule
 	segments             int
+	grant                *notify.AccessGrant // nil if no access token is needed
+	signer               jose.Signer
 	// service, gone and maxText are for devices.
 	service string
 	gone    []notify.AnswerRule
@@ -79,6 +83,7 @@ type compiler struct {
 	count    int             // of placeholders
 	fields   []string        // the names of those without arguments
 	token    bool            // {{token}} is used
+	access   bool            // {{access}} is used
 }
 
 func newCompiler(p *notify.Provider) *compiler {
@@ -118,6 +123,7 @@ func Compile(p notify.Provider) (*Compiled, error) {
 	c.answers(&p.ProviderDefinition)
 	c.bounds(&p.ProviderDefinition)
 	c.devices(&p)
+	c.grant(&p)
 	c.secretValues(p.Secrets)
 	if c.count > maxPlaceholders {
 		c.bad("it has %d placeholders, at most %d are allowed", c.count, maxPlaceholders)
@@ -135,6 +141,7 @@ func SecretsOf(p notify.Provider) []string {
 	c.address(p.URL)
 	c.header(p.Headers)
 	c.body(&p.ProviderDefinition)
+	c.grant(&p)
 	return slices.Sorted(maps.Keys(c.used))
 }
 
@@ -165,6 +172,7 @@ func (c *compiler) text(s, where string) text {
 	}
 	c.count += t.placeholders()
 	c.token = c.token || t.uses("token")
+	c.access = c.access || t.uses("access")
 	return t
 }
 
@@ -396,7 +404,11 @@ func (c *compiler) secretValues(have map[string]string) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(have)) {
-		if v := have[name]; len(v) < minSecret || len(v) > maxSecret || strings.ContainsFunc(v, unprintable) {
+		v := have[name]
+		if c.c.grant != nil && name == c.c.grant.Key {
+			v = strings.NewReplacer("\r", "", "\n", "").Replace(v) // PEM has lines
+		}
+		if len(v) < minSecret || len(v) > maxSecret || strings.ContainsFunc(v, unprintable) {
 			c.bad("the secret %.63q must have %d to %d characters, without line breaks and control characters", name,
 				minSecret, maxSecret)
 		}

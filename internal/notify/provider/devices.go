@@ -49,7 +49,7 @@ func (d *Devices) Deliver(ctx, calls context.Context, o *notify.Outgoing, servic
 		return notify.Result{Verdict: notify.Permanent, Reason: why}, false
 	}
 	t := &trial{}
-	r = d.c.attempt(ctx, calls, serving, job{o, &n}, t)
+	r = d.c.attempt(ctx, calls, serving, job{Outgoing: o, note: &n}, t)
 	return r, t.gone && r.Verdict == notify.Permanent
 }
 

@@ -44,7 +44,7 @@ func TestHostileNotes(t *testing.T) {
 	client := outbound.New(outbound.Options{Private: true})
 	for _, value := range append(slices.Clone(hostile), strings.Repeat("x", 2000)) {
 		r, err := c.PushRequest(&notify.Outgoing{Data: map[string]any{"order": map[string]any{"id": value}}},
-			&Note{Token: value, Title: value, Text: "t"}, time.Now())
+			&Note{Token: value, Title: value, Text: "t"}, "", time.Now())
 		if err != nil {
 			if strings.Trim(value, ".") != "" || value == "" { // a path's segment of dots
 				t.Errorf("%q: %v", value, err)
@@ -98,7 +98,7 @@ func TestAbsent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := c.PushRequest(&notify.Outgoing{Data: data}, &Note{Token: "tok", Text: "Hi"}, time.Now())
+		r, err := c.PushRequest(&notify.Outgoing{Data: data}, &Note{Token: "tok", Text: "Hi"}, "", time.Now())
 		if err != nil || string(r.Body) != want || r.Header["X-Icon"] != nil || r.Header.Get("X-To") != "tok" {
 			t.Errorf("%s %v, %v, want %s", r.Body, r.Header, err, want)
 		}
@@ -116,7 +116,7 @@ func TestMaxText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := c.PushRequest(&notify.Outgoing{}, &Note{Token: "tok", Text: strings.Repeat("a", 1<<20)}, time.Now())
+		r, err := c.PushRequest(&notify.Outgoing{}, &Note{Token: "tok", Text: strings.Repeat("a", 1<<20)}, "", time.Now())
 		form, _ := url.ParseQuery(string(r.Body))
 		if err != nil || form.Get("text") != strings.Repeat("a", want)+"…" {
 			t.Errorf("%d: %d bytes, %v, want %d", limit, len(form.Get("text")), err, want)

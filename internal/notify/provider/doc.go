@@ -13,5 +13,6 @@
 // It must not import a store, an HTTP API or delivery.
 //
 // Imports: base/background, base/fault, base/pattern, notify, notify/failover,
-// notify/outbound, notify/template, golang.org/x/time/rate.
+// notify/outbound, notify/template, github.com/go-jose/go-jose/v4,
+// github.com/go-jose/go-jose/v4/jwt, golang.org/x/time/rate.
 package provider

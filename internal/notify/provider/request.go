@@ -22,8 +22,8 @@ var errNoText = errors.New("the message has no text")
 
 var errPath = errors.New(`a value in the path of "url" would lead elsewhere`)
 
-// Request returns the call for a message.
-func (c *Compiled) Request(o *notify.Outgoing, at time.Time) (outbound.Request, error) {
+// Request returns the call for a message, with an access token if the provider needs one.
+func (c *Compiled) Request(o *notify.Outgoing, access string, at time.Time) (outbound.Request, error) {
 	title, full := template.AsText(o.Body, o.Unsubscribe)
 	if full == "" {
 		full = title
@@ -31,8 +31,8 @@ func (c *Compiled) Request(o *notify.Outgoing, at time.Time) (outbound.Request, 
 	if full == "" {
 		return outbound.Request{}, errNoText
 	}
-	v := values{secrets: c.secrets, fields: map[string]string{"client": o.ClientID, "id": o.ID, "kind": o.KindID,
-		"phone": o.To, "subject": title, "text": InSegments(full, c.segments), "user": o.UserID}}
+	v := values{secrets: c.secrets, access: access, fields: map[string]string{"client": o.ClientID, "id": o.ID,
+		"kind": o.KindID, "phone": o.To, "subject": title, "text": InSegments(full, c.segments), "user": o.UserID}}
 	return c.request(v, at)
 }
 
@@ -40,14 +40,14 @@ func (c *Compiled) Request(o *notify.Outgoing, at time.Time) (outbound.Request, 
 // caller.
 type Note struct{ Token, Title, Text, URL, Icon, Topic string }
 
-// PushRequest returns the call for a message to a device.
-func (c *Compiled) PushRequest(o *notify.Outgoing, n *Note, at time.Time) (outbound.Request, error) {
+// PushRequest returns the call for a message to a device, with an access token if the provider needs one.
+func (c *Compiled) PushRequest(o *notify.Outgoing, n *Note, access string, at time.Time) (outbound.Request, error) {
 	if n.Title == "" && n.Text == "" {
 		return outbound.Request{}, errNoText
 	}
-	v := values{secrets: c.secrets, data: o.Data, omit: true, fields: map[string]string{"client": o.ClientID, "id": o.ID,
-		"kind": o.KindID, "user": o.UserID, "token": n.Token, "title": n.Title, "text": cut(clean(n.Text), c.maxText),
-		"url": n.URL, "icon": n.Icon, "topic": n.Topic}}
+	v := values{secrets: c.secrets, access: access, data: o.Data, omit: true, fields: map[string]string{
+		"client": o.ClientID, "id": o.ID, "kind": o.KindID, "user": o.UserID, "token": n.Token, "title": n.Title,
+		"text": cut(clean(n.Text), c.maxText), "url": n.URL, "icon": n.Icon, "topic": n.Topic}}
 	return c.request(v, at)
 }
 

@@ -62,7 +62,8 @@ func TestHostileValues(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := c.Request(&notify.Outgoing{UserID: value, To: "+4915112345678", Body: &notify.Body{Text: "t"}}, time.Now())
+			r, err := c.Request(&notify.Outgoing{UserID: value, To: "+4915112345678", Body: &notify.Body{Text: "t"}}, "",
+				time.Now())
 			if err != nil {
 				if strings.Trim(value, ".") == "" && value != "" { // a path's segment of dots
 					continue

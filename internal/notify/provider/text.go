@@ -14,6 +14,7 @@ import (
 type values struct {
 	fields  map[string]string
 	secrets map[string]string
+	access  string
 	data    map[string]any
 	// omit means that what is only a placeholder without a value is left out: services refuse addresses, for example,
 	// that are empty.
@@ -102,15 +103,18 @@ func (p part) check(rest string, fields []string) (part, string, error) {
 	case p.name == "" && len(p.args) == 1:
 		return part{literal: p.args[0]}, rest, nil
 	case p.name == "":
-		return wrong("a placeholder is empty: use one of %s, secret or basic", strings.Join(fields, ", "))
+		return wrong("a placeholder is empty: use one of %s, secret, basic or access", strings.Join(fields, ", "))
 	case p.name == "secret" && len(p.args) != 1:
 		return wrong(`{{secret}} takes the name of a secret: {{secret "token"}}`)
 	case p.name == "basic" && len(p.args) != 2:
 		return wrong(`{{basic}} takes the names of two secrets, user and password: {{basic "user" "password"}}`)
-	case p.name == "secret", p.name == "basic":
+	case p.name == "secret", p.name == "basic", p.name == "access" && len(p.args) == 0:
 		return p, rest, nil
+	case p.name == "access":
+		return wrong("{{access}} takes no argument")
 	case !slices.Contains(fields, p.name):
-		return wrong("{{%.40s}} is not a placeholder: use one of %s, secret or basic", p.name, strings.Join(fields, ", "))
+		return wrong("{{%.40s}} is not a placeholder: use one of %s, secret, basic or access", p.name,
+			strings.Join(fields, ", "))
 	case p.name == "data" && len(p.args) == 1:
 		if !usablePath(p.args[0]) {
 			return wrong(`{{data %.40q}} must have the path of a value, such as {{data "order.id"}}`, p.args[0])
@@ -126,6 +130,8 @@ func (p part) dynamic() bool { return p.name != "" }
 
 func (p part) value(v values) string {
 	switch p.name {
+	case "access":
+		return v.access
 	case "secret":
 		return v.secrets[p.args[0]]
 	case "basic":

@@ -379,6 +379,10 @@ func TestDocumentedProviders(t *testing.T) {
 		for _, name := range provider.SecretsOf(p) {
 			p.Secrets[name] = "the-secret"
 		}
+		if p.Access != nil {
+			p.Secrets[p.Access.Key] = inPEM(t, rsaKey())
+			p.Access.URL = newIssuer(t).URL
+		}
 		store := &stored{}
 		c := withDevices(t, push.Options{Store: store}, p)
 		o := message(device(p.TokenOf(), "the-token"))
