@@ -44,10 +44,12 @@ func Topic(name string) *Audience { return &Audience{Type: "topic", ID: name} }
 // Everyone is all users.
 func Everyone() *Audience { return &Audience{Type: "everyone"} }
 
-// Recipient is one recipient: a User by guid, or an Email address.
+// Recipient is one recipient: a User by guid, or an Email address, or only a Phone number such as +4915112345678 if the
+// kind has the channel sms.
 type Recipient struct {
 	User   string `json:"user,omitempty"`
 	Email  string `json:"email,omitempty"`
+	Phone  string `json:"phone,omitempty"`
 	Locale string `json:"locale,omitempty"`
 	// Data replaces fields of the data of the send.
 	Data any `json:"data,omitempty"`
@@ -208,6 +210,7 @@ type Message struct {
 	Status        string     `json:"status"`
 	UserID        string     `json:"user_id"`
 	Email         string     `json:"email"`
+	Phone         string     `json:"phone"`   // of a recipient who has nothing else
 	Channel       string     `json:"channel"` // empty for mail
 	Attempts      int        `json:"attempts"`
 	NextAttemptAt *time.Time `json:"next_attempt_at"`

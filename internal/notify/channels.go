@@ -124,7 +124,7 @@ func (c Channels) Primary() ChannelID { return c.List()[0] }
 
 // Messages returns one recipient for each message: every user on every channel, and one for the Chat, which has
 // neither user nor address and stands for all: stores keep one of each send. An address has neither
-// inbox nor browsers; if it has no other channel, its message says so.
+// inbox nor browsers; if it has no other channel, its message says so. A phone number gets text messages only.
 func (c Channels) Messages(members []Recipient) []Recipient {
 	if c == 0 {
 		return members
@@ -133,7 +133,10 @@ func (c Channels) Messages(members []Recipient) []Recipient {
 	all := make([]Recipient, 0, len(members)*len(ids))
 	for _, m := range members {
 		for _, id := range ids {
-			if id == Chat || id.OnlyUsers() && m.UserID == "" && (c.Has(Email) || c.Has(Hook) || c.Has(SMS)) {
+			if id == Chat || id != SMS && m.UserID == "" && UsablePhone(m.Email) {
+				continue // a number instead of an address
+			}
+			if id.OnlyUsers() && m.UserID == "" && (c.Has(Email) || c.Has(Hook) || c.Has(SMS)) {
 				continue
 			}
 			m.Channel = id

@@ -18,13 +18,26 @@ import (
 // Member is a recipient that the caller named, with what templates show to this one only.
 type Member struct {
 	UserID string `json:"u,omitempty"`
-	Email  string `json:"e,omitempty"`
+	// Email is the address. Of a member who has only a phone number it is that number: what is stored about them is found
+	// and erased as that of an address.
+	Email string `json:"e,omitempty"`
 	// Phone is the number for SMS, in the form of E.164; "" means that of the user.
 	Phone string `json:"p,omitempty"`
 	// Locale is the member's language as a BCP 47 tag; "" means that of the send.
 	Locale string `json:"l,omitempty"`
 	// Data is a JSON object, whose fields replace those of the send's data.
 	Data json.RawMessage `json:"d,omitempty"`
+}
+
+// OnlyPhone reports whether the member has only a phone number.
+func (m *Member) OnlyPhone() bool { return m.UserID == "" && m.Email != "" && m.Email == m.Phone }
+
+// Address returns the mail address; "" if there is none.
+func (m *Member) Address() string {
+	if m.OnlyPhone() {
+		return ""
+	}
+	return m.Email
 }
 
 const (

@@ -9,7 +9,8 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// Person selects what is stored about a recipient: a user, an address, or both.
+// Person selects what is stored about a recipient: a user, an address, or both. A recipient who has only a phone number
+// has it as the address.
 type Person struct {
 	// ClientID is the client whose data is meant, unless All is set.
 	ClientID string
@@ -25,12 +26,12 @@ const maxPersonID = 254
 func (p Person) Check() error {
 	var problems []string
 	if p.UserID == "" && p.Email == "" {
-		problems = append(problems, `"user_id", "email" or both are required`)
+		problems = append(problems, `"user_id", "email" or both are required, or "phone"`)
 	}
 	if len(p.UserID) > maxPersonID {
 		problems = append(problems, `"user_id" is too long`)
 	}
-	if len(p.Email) > maxPersonID || p.Email != "" && !strings.Contains(p.Email, "@") {
+	if len(p.Email) > maxPersonID || p.Email != "" && !strings.Contains(p.Email, "@") && !UsablePhone(p.Email) {
 		problems = append(problems, `"email" must be an address`)
 	}
 	return fault.Invalid(problems...)

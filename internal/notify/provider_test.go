@@ -23,3 +23,18 @@ func TestPhones(t *testing.T) {
 		t.Error("a number with spaces is usable as it is, or one without is not")
 	}
 }
+
+// TestPhoneMessages sees that who has only a phone number gets text messages and nothing else.
+func TestPhoneMessages(t *testing.T) {
+	t.Parallel()
+	c := notify.ChannelsOf(notify.Email, notify.Inbox, notify.Hook, notify.SMS, notify.Push)
+	var got []notify.Recipient
+	for _, r := range c.Messages([]notify.Recipient{{Email: "+4915112345678"}, {Email: "a@example.com"}}) {
+		if r.Email == "+4915112345678" {
+			got = append(got, r)
+		}
+	}
+	if len(got) != 1 || got[0].Channel != notify.SMS {
+		t.Errorf("the messages are %+v", got)
+	}
+}

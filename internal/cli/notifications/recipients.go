@@ -1,6 +1,7 @@
 package notifications
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,12 +20,13 @@ type recipientFlags struct {
 	notifyFlags
 	User  string `long:"user" value-name:"ID" description:"Guid of the user"`
 	Email string `long:"email" value-name:"ADDRESS" description:"Address of the recipient"`
+	Phone string `long:"phone" value-name:"NUMBER" description:"Phone number of a recipient who has nothing else: +4915112345678"`
 	All   bool   `long:"all-clients" description:"Of all clients, not only your own; requires the scope notifications.admin"`
 }
 
 func (f *recipientFlags) named() error {
-	if f.User == "" && f.Email == "" {
-		return core.UsageError("--user, --email or both are required")
+	if f.User == "" && f.Email == "" && f.Phone == "" {
+		return core.UsageError("--user, --email or both are required, or --phone")
 	}
 	return nil
 }
@@ -37,13 +39,13 @@ func (f *recipientFlags) name() string {
 	case f.User != "":
 		return f.User
 	}
-	return f.Email
+	return cmp.Or(f.Email, f.Phone)
 }
 
 // fields returns the names of the recipient and the client in requests.
 func (f *recipientFlags) fields() map[string]string {
 	all := map[string]string{}
-	for key, value := range map[string]string{"user_id": f.User, "email": f.Email} {
+	for key, value := range map[string]string{"user_id": f.User, "email": f.Email, "phone": f.Phone} {
 		if value != "" {
 			all[key] = value
 		}
@@ -238,6 +240,7 @@ type messageRow struct {
 	Status   string    `json:"status"`
 	UserID   string    `json:"user_id,omitempty"`
 	Email    string    `json:"email,omitempty"`
+	Phone    string    `json:"phone,omitempty"`
 	Channel  string    `json:"channel,omitempty"`
 	Attempts int       `json:"attempts"`
 	Updated  time.Time `json:"updated_at"`
@@ -261,8 +264,8 @@ func findMessages(ctx context.Context, s *core.Session, _ core.Words, f *message
 		Heading: []string{"updated", "status", "recipient", "channel", "id", "reason"}, Rows: found.Messages,
 		Cells: func(m messageRow) []string {
 			to, channel := m.UserID, m.Channel
-			if m.Email != "" {
-				to = m.Email
+			if address := cmp.Or(m.Email, m.Phone); address != "" {
+				to = address
 			}
 			if channel == "" {
 				channel = "email"

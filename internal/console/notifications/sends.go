@@ -68,6 +68,7 @@ type sentMessage struct {
 	Status   string     `json:"status"`
 	UserID   string     `json:"user_id"`
 	Email    string     `json:"email"`
+	Phone    string     `json:"phone"`
 	Channel  string     `json:"channel"` // "" for mail
 	Attempts int        `json:"attempts"`
 	Next     *time.Time `json:"next_attempt_at"`
@@ -212,8 +213,8 @@ func (c pages) message(w http.ResponseWriter, r *http.Request, s *page.Session) 
 
 // recipient returns the address, or the user if there is none.
 func (m sentMessage) recipient() string {
-	if m.Email != "" {
-		return m.Email
+	if address := cmp.Or(m.Email, m.Phone); address != "" {
+		return address
 	}
 	return cmp.Or(m.UserID, m.Channel)
 }

@@ -71,7 +71,7 @@ func (s *Service) sendList(ctx context.Context, r Request, n notify.NewSend, now
 	if err != nil {
 		return Receipt{}, err
 	}
-	added, duplicates, err := s.storeList(ctx, id, r, check)
+	added, duplicates, err := s.storeList(ctx, id, r, &n, check)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -91,8 +91,8 @@ func (s *Service) sendList(ctx context.Context, r Request, n notify.NewSend, now
 
 // storeList stores the members of a request in blocks. A recipient that is named again is left
 // out: no one gets a message twice.
-func (s *Service) storeList(ctx context.Context, id string, r Request, check *dataCheck) (added, duplicates int,
-	err error) {
+func (s *Service) storeList(ctx context.Context, id string, r Request, of *notify.NewSend,
+	check *dataCheck) (added, duplicates int, err error) {
 	block := make([]notify.Member, 0, notify.ListBlock)
 	seen := map[string]bool{}
 	store := func() error {
@@ -113,6 +113,10 @@ func (s *Service) storeList(ctx context.Context, id string, r Request, check *da
 		number++
 		if why := checkMember(m); why != "" {
 			return 0, 0, fault.Invalid(fmt.Sprintf("recipient %d %s; nothing was sent", number, why))
+		}
+		if m.OnlyPhone() && !of.Channels.Has(notify.SMS) {
+			return 0, 0, fault.Invalid(fmt.Sprintf("recipient %d has only a phone number, and the kind %q has no channel %s; "+
+				"nothing was sent", number, r.KindID, notify.SMS))
 		}
 		if err := check.member(number, m); err != nil {
 			return 0, 0, err
@@ -145,10 +149,10 @@ func (s *Service) storeList(ctx context.Context, id string, r Request, check *da
 func checkMember(m notify.Member) string {
 	switch {
 	case (m.UserID == "") == (m.Email == ""):
-		return `needs either "user" or "email"`
+		return `needs either "user" or "email", or only "phone"`
 	case len(m.UserID) > maxAudienceID:
 		return fmt.Sprintf("has a user of %d bytes, at most %d are allowed", len(m.UserID), maxAudienceID)
-	case m.Email != "" && !notify.UsableAddress(m.Email):
+	case m.Email != "" && !m.OnlyPhone() && !notify.UsableAddress(m.Email):
 		return fmt.Sprintf("has the email %q, which is not a valid address", m.Email)
 	case clean(notify.Recipient{UserID: m.UserID}).UserID != m.UserID:
 		return "has a user with characters that cannot be stored"

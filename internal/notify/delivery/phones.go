@@ -29,6 +29,9 @@ func (d *Delivery) phones(ctx context.Context, s *sorted) error {
 		if l.Send.Digest != nil {
 			l.phone = l.Send.Digest.Phone
 		}
+		if l.phone == "" && l.UserID == "" && notify.UsablePhone(l.Email) {
+			l.phone = l.Email
+		}
 		if l.phone == "" && l.UserID != "" && !asked[l.UserID] {
 			asked[l.UserID] = true
 			missing = append(missing, l.UserID)

@@ -67,12 +67,15 @@ func TestTexts(t *testing.T) {
 		w.start()
 		members := []notify.Member{{UserID: all.order[0]}, {UserID: all.order[1], Phone: "+4915100000009"},
 			{UserID: all.order[2]}, {UserID: "nobody"},
-			{Email: "a@example.com", Phone: "+4915100000008"}, {Email: "b@example.com"}}
+			{Email: "a@example.com", Phone: "+4915100000008"}, {Email: "b@example.com"},
+			{Email: "+4915100000007", Phone: "+4915100000007"}, {Email: "+4915100000006", Phone: "+4915100000006"}}
+		testkit.Must(t, w.store.ChangePreferences(t.Context(), notify.AddressSubscriber("+4915100000006"),
+			notify.PreferenceChange{Kinds: map[notify.KindRef]bool{{ClientID: "shop", KindID: "news"}: false}}))
 		send := w.send(func(r *actions.Request) {
 			r.Audiences = []notify.Audience{{Type: notify.ToList}}
 			r.Members = each(len(members), func(i int) notify.Member { return members[i] })
 		})
-		if got := w.finish(send); got != (notify.Counts{Total: 6, Delivered: 3, Undeliverable: 3}) {
+		if got := w.finish(send); got != (notify.Counts{Total: 8, Delivered: 4, Undeliverable: 3, Unsubscribed: 1}) {
 			t.Errorf("counts are %+v", got)
 		}
 		g.mu.Lock()
@@ -80,11 +83,11 @@ func TestTexts(t *testing.T) {
 		first := len(g.texts["/first"])
 		g.mu.Unlock()
 		var want []string
-		for _, n := range []string{"1", "8", "9"} {
+		for _, n := range []string{"1", "7", "8", "9"} {
 			want = append(want, fmt.Sprintf(`{"text":"Hello there","to":"+491510000000%s"}`, n))
 		}
 		for i := range texts {
-			if len(texts) != 3 || !strings.Contains(texts[i], strings.Split(want[i], `"to":`)[1]) {
+			if len(texts) != 4 || !strings.Contains(texts[i], strings.Split(want[i], `"to":`)[1]) {
 				t.Errorf("the texts are %q", texts)
 			}
 		}

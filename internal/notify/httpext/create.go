@@ -73,7 +73,11 @@ type recipientBody struct {
 }
 
 func (b recipientBody) member() notify.Member {
-	return notify.Member{UserID: b.User, Email: b.Email, Phone: b.Phone, Locale: b.Locale, Data: present(b.Data)}
+	m := notify.Member{UserID: b.User, Email: b.Email, Phone: b.Phone, Locale: b.Locale, Data: present(b.Data)}
+	if m.UserID == "" && m.Email == "" {
+		m.Email = m.Phone
+	}
+	return m
 }
 
 // present returns nil for null.

@@ -105,7 +105,7 @@ func TestCreateSendRefused(t *testing.T) {
 		`{"kind_id":"news","recipients":[]}`: `"recipients" is empty: name at least one user or email`,
 		`{"recipients":[{"user":"u"}]}`:      `"kind_id" is a required field`,
 		`{"kind_id":"news","recipients":[{"user":"u"}],"audience":{"type":"everyone"}}`:   `give either "recipients" or "audience", not both`,
-		`{"kind_id":"news","recipients":[{"user":"u","email":"a@example.com"}]}`:          `recipient 1 needs either "user" or "email"; nothing was sent`,
+		`{"kind_id":"news","recipients":[{"user":"u","email":"a@example.com"}]}`:          `recipient 1 needs either "user" or "email", or only "phone"; nothing was sent`,
 		`{"kind_id":"news","audience":{"type":"list","id":"x"}}`:                          `"audience.type" must be "user", "space", "organization", "everyone", "scope" or "topic"; addresses are "recipients"`,
 		`{"kind_id":"news","audience":{"type":"space"}}`:                                  `"audience.id" is required for this type`,
 		`{"kind_id":"news","audience":{"type":"user","id":"u"},"data":[]}`:                `"data" must be an object`,

@@ -2,6 +2,7 @@ package httpext
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"net/http"
@@ -99,8 +100,8 @@ func (f *handlers) csvRow(out *bufio.Writer) (func(notify.Message) error, error)
 	}
 	return func(m notify.Message) error {
 		b := f.presentMessage(m)
-		return write([]string{b.ID, b.SendID, string(b.Status), m.Channel.String(), cell(b.UserID), cell(b.Email),
-			strconv.Itoa(b.Attempts), b.Updated.UTC().Format(time.RFC3339), cell(b.Reason)})
+		return write([]string{b.ID, b.SendID, string(b.Status), m.Channel.String(), cell(b.UserID),
+			cell(cmp.Or(b.Email, b.Phone)), strconv.Itoa(b.Attempts), b.Updated.UTC().Format(time.RFC3339), cell(b.Reason)})
 	}, write(csvHeading)
 }
 

@@ -2,6 +2,7 @@ package httpext
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,8 +29,11 @@ func (f *handlers) registerPeople(g *web.Group) {
 var streamLimits = web.Limits{Body: 1 << 16, Read: 30 * time.Second}
 
 // person returns whose data is meant: the caller's own, or for administrators also that of another client or of all.
-func person(r *http.Request, clientID, userID, email string) (notify.Person, error) {
-	p := notify.Person{UserID: userID, Email: email}
+func person(r *http.Request, clientID, userID, email, phone string) (notify.Person, error) {
+	p := notify.Person{UserID: userID, Email: cmp.Or(email, phone)}
+	if phone != "" && (userID != "" || email != "" || !notify.UsablePhone(phone)) {
+		return p, fault.Invalid(`"phone" must be a number such as +4915112345678, without "user_id" and "email"`)
+	}
 	var err error
 	if p.ClientID, p.All, err = ownerOf(r, clientID); err != nil {
 		return p, err
@@ -169,7 +173,7 @@ func (f *handlers) writePerson(p notify.Person, w *personWriter, v any) error {
 	case notify.TopicChoice:
 		return w.add("topics", presentChoice(v))
 	case notify.ListedMember:
-		m := listedBody{RecurringSend: v.Recurring.Name, UserID: v.Member.UserID, Email: v.Member.Email,
+		m := listedBody{RecurringSend: v.Recurring.Name, UserID: v.Member.UserID, Email: v.Member.Address(),
 			Phone: v.Member.Phone, Locale: v.Member.Locale, Data: v.Member.Data}
 		if v.Send != 0 {
 			m.SendID = ids.Send(v.Send)
@@ -196,11 +200,11 @@ func (f *handlers) writePerson(p notify.Person, w *personWriter, v any) error {
 
 // showPerson writes everything that is stored about a recipient.
 func (f *handlers) showPerson(w http.ResponseWriter, r *http.Request) error {
-	q, err := readQuery(r, "client_id", "user_id", "email")
+	q, err := readQuery(r, "client_id", "user_id", "email", "phone")
 	if err != nil {
 		return err
 	}
-	p, err := person(r, q.Get("client_id"), q.Get("user_id"), q.Get("email"))
+	p, err := person(r, q.Get("client_id"), q.Get("user_id"), q.Get("email"), q.Get("phone"))
 	if err != nil {
 		return err
 	}
@@ -290,11 +294,12 @@ func (f *handlers) erase(w http.ResponseWriter, r *http.Request) error {
 		ClientID string `json:"client_id"`
 		UserID   string `json:"user_id"`
 		Email    string `json:"email"`
+		Phone    string `json:"phone"`
 	}
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	p, err := person(r, body.ClientID, body.UserID, body.Email)
+	p, err := person(r, body.ClientID, body.UserID, body.Email, body.Phone)
 	if err != nil {
 		return err
 	}

@@ -110,3 +110,59 @@ func TestTexts(t *testing.T) {
 		t.Errorf("after the erasure: %s", a.Body)
 	}
 }
+
+// TestPhoneOnly sends to a recipient who has only a phone number, and finds and erases them by it.
+func TestPhoneOnly(t *testing.T) {
+	t.Parallel()
+	const number, other = "+4915112345678", "+4915112345679"
+	for version := 1; version <= 2; version++ {
+		w, c := world(t)
+		to := func(kind, more string) string {
+			return `{"kind_id":"` + kind + `","text":"t","recipients":[{"phone":"` + number + `"` + more + `},{"phone":"` + other +
+				`"},{"phone":"` + number + `"}]}`
+		}
+		a := w.Expect(version, c, "POST", "/sends", to("news", ""), 422, "")
+		if !strings.Contains(a.Message(), "recipient 1 has only a phone number") {
+			t.Errorf("without the channel: %s", a.Body)
+		}
+		w.Expect(version, c, "PUT", "/providers/gateway", `{"channel":"sms","url":"https://example.com/"}`, 200, "")
+		w.Expect(version, c, "PUT", "/kinds/news/channels", `{"channels":["email","sms"]}`, 200, "")
+		for _, wrong := range []string{`{}`, `{"phone":""}`, `{"phone":"0151"}`, `{"phone":"+49 151"}`,
+			`{"phone":"+4915112345678\n"}`, `{"email":"` + number + `"}`} {
+			w.Expect(version, c, "POST", "/sends", `{"kind_id":"news","text":"t","recipients":[`+wrong+`]}`, 422, "")
+		}
+		w.Expect(version, c, "POST", "/sends", to("news", `,"data":{"name":"Dora"}`), 202, "")
+		w.Expect(version, c, "PUT", "/recurring_sends/weekly", `{"cron":"0 9 * * mon","zone":"UTC","send":`+to("news", "")+`}`,
+			201, "")
+		a = w.Expect(version, c, "GET", "/recurring_sends/weekly", "", 200, "")
+		if !strings.Contains(a.Body, `{"phone":"`+number+`"}`) {
+			t.Errorf("the recurring send is %s", a.Body)
+		}
+		a = w.Expect(version, c, "GET", "/messages", "", 200, "")
+		if strings.Count(a.Body, `"phone":"`) != 2 || !strings.Contains(a.Body, `"channel":"sms"`) ||
+			strings.Contains(a.Body, `"email"`) {
+			t.Errorf("the messages are %s", a.Body)
+		}
+		for query, status := range map[string]int{"phone=%2B4915112345678&user_id=u": 422, "phone=0151": 422, "": 422,
+			"phone=dora@example.org": 422} {
+			w.Expect(version, c, "GET", "/recipient_data?"+query, "", status, "")
+		}
+		const path = "/recipient_data?phone=%2B4915112345678"
+		a = w.Expect(version, c, "GET", path, "", 200, "")
+		for _, want := range []string{`"name":"Dora"`, `"recurring_send":"weekly"`, `"phone":"` + number + `"`} {
+			if !strings.Contains(a.Body, want) || strings.Contains(a.Body, other) {
+				t.Errorf("what is stored: %s, want %s", a.Body, want)
+			}
+		}
+		w.Expect(version, c, "POST", "/erasures", `{"phone":"`+number+`","email":"a@example.com"}`, 422, "")
+		w.Expect(version, c, "POST", "/erasures", `{"phone":"`+number+`"}`, 200, "")
+		if a = w.Expect(version, c, "GET", path, "", 200, ""); strings.Contains(a.Body, number) ||
+			strings.Contains(a.Body, "Dora") {
+			t.Errorf("after the erasure: %s", a.Body)
+		}
+		a = w.Expect(version, c, "GET", "/messages", "", 200, "")
+		if strings.Contains(a.Body, number) || !strings.Contains(a.Body, other) {
+			t.Errorf("then the messages are %s", a.Body)
+		}
+	}
+}

@@ -123,7 +123,7 @@ func (f *handlers) presentWholeRecurring(r notify.Recurring) recurringBody {
 		s.Audience = &audienceBody{a.Type, a.ID, a.Role}
 	}
 	for _, to := range m.Members {
-		s.Recipients = append(s.Recipients, recipientBody{to.UserID, to.Email, to.Phone, to.Locale, to.Data})
+		s.Recipients = append(s.Recipients, recipientBody{to.UserID, to.Address(), to.Phone, to.Locale, to.Data})
 	}
 	out.Send = s
 	return out

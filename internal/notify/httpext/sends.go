@@ -238,6 +238,7 @@ type messageBody struct {
 	Status   notify.Status `json:"status"`
 	UserID   string        `json:"user_id,omitempty"`
 	Email    string        `json:"email,omitempty"`
+	Phone    string        `json:"phone,omitempty"`   // of a recipient who has nothing else
 	Channel  string        `json:"channel,omitempty"` // unless it is email
 	Attempts int           `json:"attempts"`
 	Next     *time.Time    `json:"next_attempt_at"`
@@ -257,6 +258,9 @@ func (f *handlers) presentMessage(m notify.Message) messageBody {
 		ID: id, SendID: send, Status: m.Status, UserID: m.UserID, Email: m.Email, Attempts: m.Attempts,
 		Updated: m.Updated, Reason: m.Reason, Parked: m.Parked,
 		Links: map[string]link{"status": {"/messages/" + id}, "send": {"/sends/" + send}},
+	}
+	if m.UserID == "" && notify.UsablePhone(m.Email) {
+		out.Email, out.Phone = "", m.Email
 	}
 	out.Collected = m.Collected
 	if m.Digest != 0 {
