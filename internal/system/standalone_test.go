@@ -53,6 +53,7 @@ func TestStandaloneConfig(t *testing.T) {
 		"--listen":             func(c *StandaloneConfig) { c.Listen = "x" },
 		"--smtp-url":           func(c *StandaloneConfig) { c.SMTPURL = "http://x" },
 		"--bounce-listen":      func(c *StandaloneConfig) { c.BounceListen = "x" },
+		"--messages-kept-max":  func(c *StandaloneConfig) { c.MessagesKeptMax = 59 * time.Minute },
 		"--bounce-address": func(c *StandaloneConfig) {
 			c.BounceListen, c.MailFrom = ":25", "a.long.notification.sender@example.com"
 		},
@@ -67,6 +68,21 @@ func TestStandaloneConfig(t *testing.T) {
 }
 
 // TestStandalone uses a whole server as authorization server and platform.
+// TestMessagesKept sees that kinds may say at least what the server keeps anyway.
+func TestMessagesKept(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for c, want := range map[[2]time.Duration][2]time.Duration{
+		{0, 0}: {7 * day, 400 * day}, {day, 30 * day}: {day, 30 * day}, {500 * day, 0}: {500 * day, 500 * day},
+		{7 * day, time.Hour}: {7 * day, 7 * day},
+	} {
+		usual, most := MailConfig{MessagesKept: c[0], MessagesKeptMax: c[1]}.kept()
+		if got := [2]time.Duration{usual, most}; got != want {
+			t.Errorf("%v: %v, want %v", c, got, want)
+		}
+	}
+}
+
 func TestStandalone(t *testing.T) {
 	t.Parallel()
 	sink, config := mailtest.New(t, mailtest.Options{Keep: 1}), testConfig(t)
