@@ -142,13 +142,14 @@ func (p *planted) plantOthers(t *testing.T) {
 	// a template may not have it
 	without := func(field string) string { return strings.ReplaceAll(payload(field), "{{.}}", "") }
 	p.values["partial text"] = without("partial text")
-	p.call(t, http.MethodPut, p.Notifications+"/partials/footer?shared=true", p.token,
+	boss := p.userTokens(t, "admin", p.secret(t, "admin-password")).Access
+	p.call(t, http.MethodPut, p.Notifications+"/partials/footer?shared=true", boss,
 		object{"text": without("partial text"), "html": without("partial html")}).want(t, http.StatusNoContent)
 	p.values["topic"] = payload("topic")
 	m.ask(t, http.MethodPut, "/topics/releases", object{"description": payload("topic")}).want(t, http.StatusCreated)
 	// The console shows it as JSON.
 	p.values["provider"] = strings.ReplaceAll(without("provider"), `"`, `\"`)
-	p.call(t, http.MethodPut, p.Notifications+"/providers/gateway?shared=true", p.token, object{"channel": "sms",
+	p.call(t, http.MethodPut, p.Notifications+"/providers/gateway?shared=true", boss, object{"channel": "sms",
 		"url": "https://192.0.2.1/", "json": object{"text": without("provider")}}).want(t, http.StatusOK)
 	m.ask(t, http.MethodPost, "/templates", object{"name": payload("template"), "subject": "{{.Subject}}",
 		"text": `{{template "footer" .}}`}).want(t, http.StatusCreated)

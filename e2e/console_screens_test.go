@@ -84,10 +84,11 @@ func (s *site) newPlaces(t *testing.T, token, app, user string) *places {
 	m.ask(t, http.MethodPost, "/users/"+user, object{"kind_id": "news", "subject": "Big news", "text": "It is here.",
 		"html": "<p>It is <b>here</b>.</p>"}).want(t, http.StatusOK)
 	p.template = m.versions(t, "Sale")
-	s.call(t, http.MethodPut, s.Notifications+"/partials/footer?shared=true", token,
+	boss := s.userTokens(t, "admin", s.secret(t, "admin-password")).Access
+	s.call(t, http.MethodPut, s.Notifications+"/partials/footer?shared=true", boss,
 		object{"text": "Your shop", "html": "<p>Your shop</p>", "variants": object{"de": object{"text": "Dein Laden"}}}).
 		want(t, http.StatusNoContent)
-	s.call(t, http.MethodPut, s.Notifications+"/providers/gateway?shared=true", token, object{"channel": "sms",
+	s.call(t, http.MethodPut, s.Notifications+"/providers/gateway?shared=true", boss, object{"channel": "sms",
 		"url": "https://192.0.2.1/{{secret \"token\"}}", "json": object{"to": "{{phone}}", "text": "{{text}}"},
 		"secrets": object{"token": "very-secret"}}).want(t, http.StatusOK)
 	m.ask(t, http.MethodPut, "/topics/releases", object{"description": "New releases"}).want(t, http.StatusCreated)
@@ -181,8 +182,8 @@ func consoleScreens(p *places) []screen {
 			shows: "the template Layouted"},
 		{pattern: "/notifications/providers", status: forAdmins, shows: "192.0.2.1"},
 		{pattern: "/notifications/new-provider", status: forAdmins, shows: "Secret token"},
-		{pattern: "/notifications/providers/{provider}", params: []string{"gateway"}, query: "?shared=true", status: forAdmins,
-			shows: "Value of token"},
+		{pattern: "/notifications/providers/{provider}", params: []string{"gateway"}, query: "?shared=true",
+			status: forAdmins, shows: "Value of token"},
 		{pattern: "/notifications/topics", query: "?client=screens-sender", status: forAdmins, shows: "releases"},
 		{pattern: "/notifications/topics/{topic}", params: []string{"releases"}, query: "?client=screens-sender",
 			status: forAdmins, shows: "dora@example.org"},

@@ -97,7 +97,8 @@ var emptyPages = []emptyPage{
 	{"/notifications/providers", "/notifications/providers", []string{"ingot notifications providers --set",
 		`href="/console/notifications/new-provider"`}},
 	{"/notifications/topics", "/notifications/topics", []string{"ingot notifications topics --set", `href="#declare"`}},
-	{"/notifications/topics/{topic}", "/notifications/topics/releases", []string{"ingot notifications topics --subscribe"}},
+	{"/notifications/topics/{topic}", "/notifications/topics/releases", []string{
+		"ingot notifications topics --subscribe"}},
 	{"/notifications/partials", "/notifications/partials", []string{"ingot notifications partials --set",
 		`href="/console/notifications/new-partial"`}},
 	{"/notifications/send", "/notifications/send", []string{"ingot notifications register KIND",

@@ -70,7 +70,7 @@ func TestPartials(t *testing.T) {
 		status, text, _ = submit(t, w, at+"/save", form(wrong))
 		has(t, what, status, http.StatusUnprocessableEntity, text, `role="alert"`, "Your shop\nhere")
 	}
-	api.answers["PUT /partials/footer?shared=true"] = "422: The partial would break the template \"Sale\": html, line 2, column 5: <b>"
+	api.answers["PUT /partials/footer?shared=true"] = "422: The partial would break \"Sale\": html, line 2, column 5: <b>"
 	status, text, _ = submit(t, w, at+"/footer/save", form(url.Values{"shared": {"1"}}))
 	has(t, "a change that breaks a template", status, http.StatusUnprocessableEntity, text, "line 2, column 5: &lt;b&gt;",
 		"Your shop\nhere", "of client shop")

@@ -34,8 +34,9 @@ func TestManyPreferences(t *testing.T) {
 		t.Error("the second page has what the first one has")
 	}
 	form := func(channel string) url.Values {
-		return url.Values{"form": {"2"}, "find": {"kind"}, "page": {"2"}, "kind": {"kind/shop/k110"}, "shown": {"0." + channel},
-			"lit": {"0." + channel}}
+		return url.Values{"form": {"2"}, "find": {"kind"}, "page": {"2"}, "kind": {"kind/shop/k110"},
+			"shown": {"0." + channel},
+			"lit":   {"0." + channel}}
 	}
 	status, _, to := submit(t, w, "/preferences/save", form("email"))
 	if status != http.StatusSeeOther || to != Path+"/preferences?find=kind&page=2&said=preferences" ||
@@ -48,8 +49,8 @@ func TestManyPreferences(t *testing.T) {
 		`href="/console/preferences?find=kind"`)
 }
 
-// TestBrowsers shows the browsers that get push notifications: to their user, who can remove them, and to administrators
-// with the data of the recipient.
+// TestBrowsers shows the browsers that get push notifications: to their user, who can remove them, and to
+// administrators with the data of the recipient.
 func TestBrowsers(t *testing.T) {
 	t.Parallel()
 	w := pagetest.New(t, New)

@@ -40,7 +40,8 @@ func TestProviders(t *testing.T) {
 	const at = "/notifications/providers"
 	status, text := w.Get(Path + at)
 	has(t, "the list", status, http.StatusOK, text, "first for 75 %", "first for 25 %", "reserve, after the others",
-		"switched off", "open</span>", "5 failed in a row", "503 &#34;&gt;", "<code>token</code>", "Managed by administrators")
+		"switched off", "open</span>", "5 failed in a row", "503 &#34;&gt;", "<code>token</code>",
+		"Managed by administrators")
 	var order []string
 	for _, m := range regexp.MustCompile(`/providers/(\w+)"`).FindAllStringSubmatch(text, -1) {
 		order = append(order, m[1])
@@ -55,7 +56,8 @@ func TestProviders(t *testing.T) {
 		t.Error("the definition has what belongs to the service, or has a field of its own")
 	}
 
-	const definition = "{\"url\": \"https://a.example.com\",\r\n \"json\": {\"z\": 1, \"a\": \"{{secret \\\"token\\\"}}\"}}"
+	const definition = "{\"url\": \"https://a.example.com\",\r\n " +
+		"\"json\": {\"z\": 1, \"a\": \"{{secret \\\"token\\\"}}\"}}"
 	form := func(more url.Values) url.Values {
 		all := url.Values{"definition": {definition}, "weight": {"5"}, "secret_name": {"token", "account", ""},
 			"secret_value": {" very-secret ", "", ""}}
@@ -101,7 +103,8 @@ func TestProviders(t *testing.T) {
 			t.Errorf("%s: the page shows the value of a secret", what)
 		}
 	}
-	if status, _, to = submit(t, w, at+"/half/delete", url.Values{"confirm": {"half"}}); to != Path+at+"?said=provider-deleted" {
+	status, _, to = submit(t, w, at+"/half/delete", url.Values{"confirm": {"half"}})
+	if to != Path+at+"?said=provider-deleted" {
 		t.Errorf("deleting: %d %s, asked %q", status, to, api.asked)
 	}
 }

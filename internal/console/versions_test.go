@@ -103,7 +103,8 @@ func TestVersions(t *testing.T) {
 	has(t, "a version that does not exist", status, http.StatusNotFound, text, `role="alert"`)
 
 	status, text = w.Get(Path + at + "/1")
-	has(t, "a version", status, http.StatusOK, text, "What a rollback would change", "<ins>&#43;neu</ins>", "Roll back to 1<",
+	has(t, "a version", status, http.StatusOK, text, "What a rollback would change", "<ins>&#43;neu</ins>",
+		"Roll back to 1<",
 		`name="now" value="3"`)
 	status, text = w.Get(Path + at + "/3")
 	has(t, "the version in use", status, http.StatusOK, text, "has the texts that are in use")
@@ -124,7 +125,8 @@ func TestVersions(t *testing.T) {
 	}
 	api.answers["POST /templates/t/rollback"] = `422: The partial "footer" does not exist.`
 	status, text, _ = submit(t, w, rollback, url.Values{"version": {"1"}, "now": {"3"}})
-	has(t, "a refused rollback", status, http.StatusUnprocessableEntity, text, "The partial &#34;footer&#34; does not exist.",
+	has(t, "a refused rollback", status, http.StatusUnprocessableEntity, text,
+		"The partial &#34;footer&#34; does not exist.",
 		"Roll back to 1<")
 }
 

@@ -66,8 +66,11 @@ type Form struct {
 	// search.
 	View
 	Pages, Total, All int
-	// At is the address of the page; empty is that of the browser.
-	At string
+	// At is the address of the page; empty is that of the browser. Previous and Next are those of the pages beside this
+	// one, or empty, and Whole is without a search.
+	At, Previous, Next, Whole string
+	// Long reports that there is more than one page, or a search.
+	Long bool
 	// Command does the same in a terminal, if it is to be shown.
 	Command string
 	Quiet   quietFields
@@ -133,9 +136,10 @@ func key(what, client, id string) string {
 	return what + "/" + url.PathEscape(client) + "/" + url.PathEscape(id)
 }
 
-// New returns the part of the form that a view shows, for what is stored.
-func New(p Preferences, v View) Form {
-	f := Form{WasNone: p.Global, None: p.Global, View: v}
+// New returns the part of the form that a view shows, for what is stored, on a page with an address. That of the browser
+// is empty.
+func New(p Preferences, v View, at string) Form {
+	f := Form{WasNone: p.Global, None: p.Global, View: v, At: at}
 	var found []source
 	for _, client := range slices.Sorted(maps.Keys(p.Clients)) {
 		from := sourceOf(client, p.Clients[client])
@@ -147,6 +151,8 @@ func New(p Preferences, v View) Form {
 	f.Pages = max(1, (f.Total+PerPage-1)/PerPage)
 	f.Page = min(max(1, f.Page), f.Pages)
 	f.cut(found)
+	f.Previous, f.Next, f.Whole = f.beside(-1), f.beside(1), at+"?page=1"
+	f.Long = f.All > PerPage || f.Find != ""
 	q := p.Quiet
 	if f.Quiet.On = q != nil; q == nil {
 		q = &QuietHours{From: "22:00", To: "07:00"}
@@ -256,7 +262,7 @@ func (k Kind) fields(key, id string) *kindFields {
 	return f
 }
 
-// number gives the kind its place in the form.
+// number sets the number of the kind in the form.
 func (k *kindFields) number(n int) {
 	k.Number = n
 	for i := range k.Channels {

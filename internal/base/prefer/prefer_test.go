@@ -28,7 +28,7 @@ func form(t *testing.T, text string) prefer.Form {
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		t.Fatal(err)
 	}
-	return prefer.New(p, prefer.View{})
+	return prefer.New(p, prefer.View{}, "")
 }
 
 func shown(t *testing.T, f prefer.Form) string {
@@ -65,7 +65,8 @@ func TestForm(t *testing.T) {
 		strings.Contains(page, `name="lit" value="0.inbox"`) || strings.Contains(page, "wasnone") {
 		t.Error(page)
 	}
-	if page = shown(t, prefer.New(prefer.Preferences{}, prefer.View{})); !strings.Contains(page, "You have not received") ||
+	page = shown(t, prefer.New(prefer.Preferences{}, prefer.View{}, ""))
+	if !strings.Contains(page, "You have not received") ||
 		!strings.Contains(page, `name="had" value=""`) {
 		t.Error(page)
 	}
@@ -187,7 +188,8 @@ func many() prefer.Preferences {
 			kinds[fmt.Sprintf("k%03d", n)] = prefer.Kind{Description: fmt.Sprintf("Kind %03d", n), Source: "Shop " + client,
 				Subscribed: true, Channels: map[string]bool{"email": true}}
 		}
-		p.Clients[client] = prefer.Client{Kinds: kinds, Topics: map[string]prefer.Topic{"t" + client: {Description: "News <i>"}}}
+		topics := map[string]prefer.Topic{"t" + client: {Description: "News <i>"}}
+		p.Clients[client] = prefer.Client{Kinds: kinds, Topics: topics}
 	}
 	return p
 }
@@ -204,8 +206,7 @@ func TestPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := prefer.New(many(), prefer.ViewOf(q))
-		f.At = "/at"
+		f := prefer.New(many(), prefer.ViewOf(q), "/at")
 		page := shown(t, f)
 		form := url.Values{"form": {"2"}}
 		for _, m := range listed.FindAllStringSubmatch(page, -1) {
@@ -225,7 +226,7 @@ func TestPages(t *testing.T) {
 		if strings.Contains(page, `rel="prev"`) != (n > 1) {
 			t.Errorf("page %d has the wrong links", n)
 		}
-		if address = f.Next(); address == "" {
+		if address = f.Next; address == "" {
 			break
 		}
 	}
@@ -244,7 +245,7 @@ func TestFind(t *testing.T) {
 	t.Parallel()
 	for find, want := range map[string]int{"": 252, "kind 00": 10, "K249": 1, "shop B": 126, "news <I>": 2, "b\nta": 0,
 		"<script>": 0} {
-		f := prefer.New(many(), prefer.View{Find: find, Page: 1})
+		f := prefer.New(many(), prefer.View{Find: find, Page: 1}, "")
 		page := shown(t, f)
 		if f.Total != want || strings.Contains(page, "<script>") ||
 			find != "" && !strings.Contains(page, `name="find" value="`+template.HTMLEscapeString(find)) {
@@ -255,11 +256,11 @@ func TestFind(t *testing.T) {
 		}
 	}
 	// A page that does not exist is the last one, and the form keeps both.
-	f := prefer.New(many(), prefer.ViewOf(url.Values{"find": {" shop "}, "page": {"99"}}))
-	if f.Page != 3 || f.Previous() != "?find=shop&page=2" || f.Next() != "" || f.Query() != "?find=shop&page=3" {
+	f := prefer.New(many(), prefer.ViewOf(url.Values{"find": {" shop "}, "page": {"99"}}), "")
+	if f.Page != 3 || f.Previous != "?find=shop&page=2" || f.Next != "" || f.Query() != "?find=shop&page=3" {
 		t.Errorf("the last page is %+v", f.View)
 	}
-	if first := prefer.New(many(), prefer.ViewOf(url.Values{"page": {"-1"}})); first.Page != 1 || first.Query() != "" {
+	if first := prefer.New(many(), prefer.ViewOf(url.Values{"page": {"-1"}}), ""); first.Page != 1 || first.Query() != "" {
 		t.Errorf("the first page is %+v", first.View)
 	}
 	// A short form has neither a search nor pages.

@@ -39,13 +39,8 @@ func (v View) Query() string {
 	return "?" + q.Encode()
 }
 
-// Previous and Next return the addresses of the pages beside this one, or "".
-func (f Form) Previous() string { return f.beside(-1) }
-
-// Next is described at Previous.
-func (f Form) Next() string { return f.beside(1) }
-
-func (f Form) beside(distance int) string {
+// beside returns the address of the page at a distance from this one, or "".
+func (f *Form) beside(distance int) string {
 	v := View{f.Find, f.Page + distance}
 	if v.Page < 1 || v.Page > f.Pages {
 		return ""
@@ -56,9 +51,3 @@ func (f Form) beside(distance int) string {
 	}
 	return f.At + q
 }
-
-// Whole returns the address without a search.
-func (f Form) Whole() string { return f.At + "?page=1" }
-
-// Long reports whether there is more than one page, or a search.
-func (f Form) Long() bool { return f.All > PerPage || f.Find != "" }

@@ -3,6 +3,6 @@
 //
 // It must not import another part of the console.
 //
-// Imports: base/cfapi, base/fault, base/prefer, base/web, console/chart,
-// console/page.
+// Imports: base/cfapi, base/fault, base/pattern, base/prefer, base/web,
+// console/chart, console/page.
 package notifications

@@ -44,8 +44,7 @@ func (c pages) preferences(r *http.Request, s *page.Session) (any, error) {
 	if r.Method == http.MethodPost {
 		view = prefer.ViewOf(r.PostForm)
 	}
-	d := &preferencesData{prefer.New(answer, view), browsers.List, page.Command("ingot", "notifications", "browsers")}
-	d.Form.At = preferencesPath
+	d := &preferencesData{prefer.New(answer, view, preferencesPath), browsers.List, page.Command("ingot", "notifications", "browsers")}
 	d.Form.Command = page.Command("ingot", "notifications", "preferences")
 	return d, nil
 }

@@ -139,7 +139,8 @@ func (c pages) provider(w http.ResponseWriter, r *http.Request, s *page.Session)
 }
 
 // withField are the members of a definition that have a field of their own, or that the service adds.
-var withField = []string{"name", "channel", "shared", "weight", "disabled", "secrets", "health", "created_at", "updated_at"}
+var withField = []string{"name", "channel", "shared", "weight", "disabled", "secrets", "health", "created_at",
+	"updated_at"}
 
 // loadProvider returns the provider of the path.
 func (c pages) loadProvider(r *http.Request, s *page.Session, shared bool) (*providerData, error) {

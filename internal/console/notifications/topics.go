@@ -22,11 +22,7 @@ type topic struct {
 	SelfSubscribe bool      `json:"self_subscribe"`
 	Subscribers   int       `json:"subscribers"`
 	Updated       time.Time `json:"updated_at"`
-}
-
-// Link returns the address of the topic's page.
-func (t topic) Link() string {
-	return ofClient(notificationsPath+"/topics/"+url.PathEscape(t.Name), t.ClientID)
+	Link          string    `json:"-"` // the address of its page
 }
 
 // ofClient returns the address of something that belongs to a client.
@@ -86,6 +82,10 @@ func (c pages) topics(r *http.Request, s *page.Session) (any, error) {
 	}
 	if err := c.Notifications(r, s).Get(&answer, "/topics", listQuery(r)); err != nil {
 		return nil, err
+	}
+	for i := range answer.Topics {
+		t := &answer.Topics[i]
+		t.Link = ofClient(notificationsPath+"/topics/"+url.PathEscape(t.Name), t.ClientID)
 	}
 	d.Topics, d.Next = answer.Topics, answer.Links.nextOf(notificationsPath+"/topics", client)
 	return d, nil
@@ -156,9 +156,12 @@ func (c pages) showTopic(w http.ResponseWriter, r *http.Request, s *page.Session
 		page.Page{Title: "Topic " + d.Name, Data: d, Problem: problem})
 }
 
-// onTopic returns the target of a form on the page of a topic. change returns where the browser is sent, and what the
-// next page says. An error is shown on the page.
-func (c pages) onTopic(change func(r *http.Request, s *page.Session, path string) (to, said string, err error)) page.Handler {
+// topicChange changes a topic, whose path in the API it gets, and returns where the browser is sent, and what the next
+// page says.
+type topicChange func(r *http.Request, s *page.Session, path string) (to, said string, err error)
+
+// onTopic returns the target of a form on the page of a topic. An error is shown on that page.
+func (c pages) onTopic(change topicChange) page.Handler {
 	return func(w http.ResponseWriter, r *http.Request, s *page.Session) error {
 		to, what, err := change(r, s, "/topics/"+url.PathEscape(web.Param(r, "topic")))
 		if status, text, ok := page.ProblemOf(err); ok {

@@ -124,7 +124,7 @@ func (f *handlers) show(w http.ResponseWriter, r *http.Request, h holder, done s
 		if r.PostForm.Has("form") {
 			view = prefer.ViewOf(r.PostForm)
 		}
-		data.Form = prefer.New(formOf(all), view)
+		data.Form = prefer.New(formOf(all), view, "")
 	}
 	status := http.StatusOK
 	if done != nil {
