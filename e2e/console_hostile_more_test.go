@@ -152,7 +152,7 @@ func (p *planted) plantOthers(t *testing.T) {
 	p.call(t, http.MethodPut, p.Notifications+"/providers/gateway?shared=true", boss, object{"channel": "sms",
 		"url": "https://192.0.2.1/", "json": object{"text": without("provider")}}).want(t, http.StatusOK)
 	m.ask(t, http.MethodPost, "/templates", object{"name": payload("template"), "subject": "{{.Subject}}",
-		"text": `{{template "footer" .}}`}).want(t, http.StatusCreated)
+		"text": `{{template "footer" .}}`, "html": "<p>h</p>"}).want(t, http.StatusCreated)
 	p.template = m.ask(t, http.MethodPost, "/templates", object{
 		"name": payload("template"), "subject": without("template subject"), "html": without("template html"),
 		"text": without("template text"),

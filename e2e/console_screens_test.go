@@ -95,7 +95,7 @@ func (s *site) newPlaces(t *testing.T, token, app, user string) *places {
 	m.ask(t, http.MethodPost, "/topics/releases/subscribers", object{"subscribers": []object{{"user": user},
 		{"email": "dora@example.org"}}}).want(t, http.StatusOK)
 	m.ask(t, http.MethodPost, "/templates", object{"name": "Layouted", "subject": "{{.Subject}}",
-		"text": `{{template "footer" .}}`}).want(t, http.StatusCreated)
+		"text": `{{template "footer" .}}`, "html": "<p>h</p>"}).want(t, http.StatusCreated)
 	var sends struct{ Sends []struct{ ID string } }
 	m.ask(t, http.MethodGet, "/sends", nil).want(t, http.StatusOK).into(t, &sends)
 	var messages struct{ Messages []struct{ ID string } }
@@ -114,7 +114,7 @@ func (s *site) newPlaces(t *testing.T, token, app, user string) *places {
 // versions creates a template and changes it, so that it has two versions.
 func (p *mailFixture) versions(t *testing.T, name string) (id string) {
 	t.Helper()
-	template := object{"name": name, "subject": "{{.Subject}}", "text": "old\n{{.Text}}"}
+	template := object{"name": name, "subject": "{{.Subject}}", "text": "old\n{{.Text}}", "html": "<p>old</p>"}
 	id = p.ask(t, http.MethodPost, "/templates", template).want(t, http.StatusCreated).object(t)["template-id"].(string)
 	template["text"] = "new\n{{.Text}}"
 	p.ask(t, http.MethodPut, "/templates/"+id, template).want(t, http.StatusNoContent)

@@ -136,8 +136,8 @@ func key(what, client, id string) string {
 	return what + "/" + url.PathEscape(client) + "/" + url.PathEscape(id)
 }
 
-// New returns the part of the form that a view shows, for what is stored, on a page with an address. That of the browser
-// is empty.
+// New returns the part of the form that a view shows, for what is stored, on the page at an address, which may be empty
+// for that of the browser.
 func New(p Preferences, v View, at string) Form {
 	f := Form{WasNone: p.Global, None: p.Global, View: v, At: at}
 	var found []source

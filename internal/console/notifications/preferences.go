@@ -44,7 +44,8 @@ func (c pages) preferences(r *http.Request, s *page.Session) (any, error) {
 	if r.Method == http.MethodPost {
 		view = prefer.ViewOf(r.PostForm)
 	}
-	d := &preferencesData{prefer.New(answer, view, preferencesPath), browsers.List, page.Command("ingot", "notifications", "browsers")}
+	d := &preferencesData{prefer.New(answer, view, preferencesPath), browsers.List,
+		page.Command("ingot", "notifications", "browsers")}
 	d.Form.Command = page.Command("ingot", "notifications", "preferences")
 	return d, nil
 }
