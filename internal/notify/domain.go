@@ -38,7 +38,7 @@ type DNSRecord struct {
 }
 
 const (
-	// NoMailQuota is what MailQuotas.TakeMail returns for a domain without a quota.
+	// NoMailQuota is how many messages MailQuotas.TakeMail returns for a domain without a quota.
 	NoMailQuota = math.MaxInt32
 	// WarmthKept is after how many days without mail a domain begins again.
 	WarmthKept = 30
@@ -47,13 +47,16 @@ const (
 // MailQuotas counts mail by receiving domain and day.
 type MailQuotas interface {
 	// TakeMail takes parts of the quotas of domains for a day since 1970, at most as many messages as are wanted, and
-	// returns how many of each it took. quota returns that of a domain's n-th day, which is 0 for the first; a negative
+	// returns what it took of each. quota returns that of a domain's n-th day, which is 0 for the first; a negative
 	// one means that the domain has none. A day that has passed counts as the latest one.
-	TakeMail(ctx context.Context, day int, wanted map[string]int, quota func(n int) int) (map[string]int, error)
+	TakeMail(ctx context.Context, day int, wanted map[string]int, quota func(n int) int) (map[string]MailPart, error)
 	// ReturnMail returns parts that were taken for a day and not sent. A domain that has sent nothing on its first day
 	// begins again with its next message.
 	ReturnMail(ctx context.Context, day int, unused map[string]int) error
 }
+
+// MailPart is a part of a domain's quota: how many messages, and the number of the domain's day, from 0.
+type MailPart struct{ Messages, Day int }
 
 // MailState is what a server knows of the mail servers and of receiving domains.
 type MailState struct {

@@ -322,8 +322,9 @@ type Message struct {
 	// digest, until Due.
 	Digest    int64
 	Collected bool
-	// Quiet reports that it waits for the end of its recipient's quiet hours.
-	Quiet bool
+	// Quiet reports that it waits for the end of its recipient's quiet hours, and Paced that it waits because of the
+	// pacing of its receiving domain.
+	Quiet, Paced bool
 }
 
 // messageBits is the number of bits of a message number that count messages
@@ -357,8 +358,9 @@ type Outcome struct {
 	TemplateVersion int64
 	// Entry is set if the message is collected in a digest.
 	Entry *Entry
-	// Quiet is set if the message waits for the end of its recipient's quiet hours; Status is Retry then.
-	Quiet bool
+	// Quiet is set if the message waits for the end of its recipient's quiet hours, and Paced if the channel's pacing
+	// postponed it; Status is Retry then.
+	Quiet, Paced bool
 	// Permit is that of a message that is within a limit. It is taken back if the message was not attempted.
 	Permit Permit
 }

@@ -18,6 +18,8 @@ var (
 	ErrDelayedFull = errors.New("too many messages are delayed by workflows")
 	// ErrQuietFull means that too many messages of a client wait for the end of quiet hours.
 	ErrQuietFull = errors.New("too many messages wait for the end of quiet hours")
+	// ErrPacedFull means that too many messages of a client wait because of pacing.
+	ErrPacedFull = errors.New("too many messages wait because of pacing by receiving domain")
 	// ErrTooMany means that a send would have more than MaxRecipients.
 	ErrTooMany = errors.New("a send has too many recipients")
 	// ErrKeyReused means that an idempotency key was used for a different
@@ -184,6 +186,9 @@ type NewSend struct {
 	// QuietLimit is how many messages of the client may wait for the end of quiet hours before sends that may wait are
 	// refused; 0 means no limit. It is exact if it is small, and up to a second late otherwise.
 	QuietLimit int
+	// PacedLimit is how many messages of the client may wait because of pacing before sends by mail are refused; 0 means
+	// no limit. It is as exact as QuietLimit.
+	PacedLimit int
 	// Occurrence is that of a recurring send; nil for others. If it is no longer due, nothing is stored, and Accept
 	// fails with ErrSuperseded.
 	Occurrence *Occurrence
@@ -277,9 +282,8 @@ type Claimed struct {
 type Queue interface {
 	// Accept stores a send with its first recipients and its idempotency key in
 	// one transaction, and returns it with its number. Concurrent calls share a
-	// commit. It fails with ErrQueueFull, ErrScheduleFull, ErrDelayedFull, ErrQuietFull or
-	// ErrKeyReused, or
-	// if the client has too much stored (see Bounds) or an attachment was deleted; if the key was used for the same
+	// commit. It fails with ErrQueueFull, ErrScheduleFull, ErrDelayedFull, ErrQuietFull, ErrPacedFull or
+	// ErrKeyReused, or if the client has too much stored (see Bounds) or an attachment was deleted; if the key was used for the same
 	// request before, it returns the earlier send and replayed. A send with a SendAt
 	// waits for Activate, without recipients.
 	Accept(ctx context.Context, n NewSend) (s Send, replayed bool, err error)

@@ -285,7 +285,8 @@ func (s *Service) read(ctx context.Context, r Request, n *notify.NewSend) error 
 			return err
 		}
 	}
-	n.DelayedLimit, n.QuietLimit = max(s.o.Limits.Delayed, 0), s.o.Limits.quiet()
+	n.DelayedLimit = max(s.o.Limits.Delayed, 0)
+	n.QuietLimit, n.PacedLimit = s.o.Limits.waiting(), s.o.Limits.waiting()
 	if !n.SendAt.IsZero() {
 		n.PlannedLimit = max(s.o.Limits.Scheduled, 0)
 		if len(n.Audiences) == 1 && n.List() == "" && near(n.Audiences[0]) {
@@ -332,7 +333,12 @@ func (s *Service) refusal(err error, r Request) error {
 	case errors.Is(err, notify.ErrQuietFull):
 		return fault.Wrap(err, fault.RateLimited,
 			"The client %q may have %d messages that wait for the end of quiet hours, and has them: nothing was sent; try "+
-				"again when some of them were sent, or cancel some", r.Client, s.o.Limits.quiet()).After(time.Hour)
+				"again when some of them were sent, or cancel some", r.Client, s.o.Limits.waiting()).After(time.Hour)
+	case errors.Is(err, notify.ErrPacedFull):
+		return fault.Wrap(err, fault.RateLimited,
+			"The client %q may have %d messages by mail that wait because their receiving domains get a limited number, and "+
+				"has them: nothing was sent; try again when some of them were sent, cancel some, or send by other channels "+
+				"than email", r.Client, s.o.Limits.waiting()).After(time.Hour)
 	case errors.Is(err, notify.ErrKeyReused):
 		return fault.Wrap(err, fault.Conflict,
 			"The Idempotency-Key %q was used for another request in the last 24 hours: use a new key for a new request",

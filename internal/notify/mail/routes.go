@@ -140,7 +140,8 @@ func (c *Channel) Deliver(ctx context.Context, batch []notify.Outgoing, done fun
 }
 
 func postponed(a pacing.Admission) notify.Result {
-	return notify.Result{Verdict: notify.Temporary, Untried: true, Reason: a.Reason, RetryAfter: a.RetryAfter}
+	return notify.Result{Verdict: notify.Temporary, Untried: true, Paced: true, Reason: a.Reason,
+		RetryAfter: a.RetryAfter}
 }
 
 // order returns the routes of a message in the order in which to try them: those for its domain, or else those for all.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/notify"
 	"ingot/internal/notify/mail"
 	"ingot/internal/notify/mail/mailtest"
 	"ingot/internal/notify/mail/pacing"
@@ -19,13 +20,16 @@ type counted struct {
 	taken int
 }
 
-func (c *counted) TakeMail(_ context.Context, _ int, wanted map[string]int, _ func(int) int) (map[string]int, error) {
+func (c *counted) TakeMail(_ context.Context, _ int, wanted map[string]int,
+	_ func(int) int) (map[string]notify.MailPart, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, n := range wanted {
+	got := map[string]notify.MailPart{}
+	for name, n := range wanted {
 		c.taken += n
+		got[name] = notify.MailPart{Messages: n}
 	}
-	return wanted, nil
+	return got, nil
 }
 
 func (c *counted) ReturnMail(_ context.Context, _ int, unused map[string]int) error {

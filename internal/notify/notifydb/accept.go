@@ -437,7 +437,7 @@ func (s *Store) admit(tx *db.Tx, batch []*acceptance, now time.Time) error {
 	if err := admitDelayed(tx, batch); err != nil {
 		return err
 	}
-	if err := s.quiet.admit(tx, batch); err != nil {
+	if err := s.load.admit(tx, batch); err != nil {
 		return err
 	}
 	if err := s.admitQueue(tx, batch); err != nil {

@@ -174,11 +174,11 @@ func (s *Store) cancelRows(tx *db.Tx, free []notify.Message, held []int64, now t
 		*counter(&c, status)--
 		c.Canceled++
 		delays.change(&send.Send, m.Channel, -1)
-		delays.quiet(&send.Send, &m, false)
+		delays.postponed(&send.Send, &m, false, false)
 		f.Outcome(&send.Send, &m, &notify.Outcome{Status: notify.Canceled, At: now}, m.Email)
 	}
 	if _, err := tx.Exec("UPDATE notify_messages SET status = 6, due = 0, updated = ?, parked = FALSE, quiet = FALSE, "+
-		"reason = ? WHERE "+
+		"paced = FALSE, reason = ? WHERE "+
 		query.NumbersIn(tx.Dialect(), "number"), db.Nanos(now), reasonCanceled,
 		query.NumberList(tx.Dialect(), numbers)); err != nil {
 		return f, err

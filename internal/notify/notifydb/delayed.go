@@ -17,8 +17,9 @@ type waits struct {
 	// delayed are those that workflows delay or digests collect. A message counts from when it is made until it is
 	// final, and again when it is replayed.
 	delayed int
-	// quiet are the others, while they wait for the end of quiet hours.
-	quiet int
+	// quiet are the others, while they wait for the end of quiet hours, and paced while they wait because of the pacing
+	// of their receiving domain.
+	quiet, paced int
 }
 
 // change counts n messages of a send by one channel.
@@ -30,22 +31,30 @@ func (d delayed) change(send *notify.Send, by notify.ChannelID, n int) {
 	}
 }
 
-// quiet changes whether a message waits for the end of quiet hours.
-func (d delayed) quiet(send *notify.Send, m *notify.Message, waits bool) {
-	if m.Quiet == waits {
+// postponed changes whether a message waits for the end of quiet hours, and whether because of pacing.
+func (d delayed) postponed(send *notify.Send, m *notify.Message, quiet, paced bool) {
+	var w waits
+	w.quiet, w.paced = changed(&m.Quiet, quiet), changed(&m.Paced, paced)
+	if w == (waits{}) || send.Delays(m.Channel) {
 		return
 	}
-	m.Quiet = waits
-	if send.Delays(m.Channel) {
-		return
+	old := d[send.ClientID]
+	old.quiet += w.quiet
+	old.paced += w.paced
+	d[send.ClientID] = old
+}
+
+// changed sets a flag, and returns how the number of those that are set changes.
+func changed(flag *bool, to bool) int {
+	was := *flag
+	*flag = to
+	switch {
+	case to && !was:
+		return 1
+	case was && !to:
+		return -1
 	}
-	w := d[send.ClientID]
-	if waits {
-		w.quiet++
-	} else {
-		w.quiet--
-	}
-	d[send.ClientID] = w
+	return 0
 }
 
 // made counts new messages of a send.
@@ -66,9 +75,10 @@ func (d delayed) store(tx *db.Tx, shard int) error {
 		if w == (waits{}) {
 			continue
 		}
-		if _, err := tx.Exec(query.Insert("notify_delayed", "client_id, shard, messages, quiet")+` ON CONFLICT (client_id,
+		if _, err := tx.Exec(query.Insert("notify_delayed", "client_id, shard, messages, quiet, paced")+` ON CONFLICT (client_id,
 			shard) DO UPDATE SET messages = notify_delayed.messages + excluded.messages,
-			quiet = notify_delayed.quiet + excluded.quiet`, client, shard, w.delayed, w.quiet); err != nil {
+			quiet = notify_delayed.quiet + excluded.quiet, paced = notify_delayed.paced + excluded.paced`,
+			client, shard, w.delayed, w.quiet, w.paced); err != nil {
 			return err
 		}
 	}
@@ -141,10 +151,10 @@ func delayedOf(tx *db.Tx, clients []string) (delayed, error) {
 	known := delayed{}
 	_, err = db.All(tx, func(row db.Scanner) (w waits, err error) {
 		var client string
-		err = row.Scan(&client, &w.delayed, &w.quiet)
+		err = row.Scan(&client, &w.delayed, &w.quiet, &w.paced)
 		known[client] = w
 		return w, err
-	}, "SELECT client_id, SUM(messages), SUM(quiet) FROM notify_delayed WHERE "+
+	}, "SELECT client_id, SUM(messages), SUM(quiet), SUM(paced) FROM notify_delayed WHERE "+
 		query.TextsIn(tx.Dialect(), "client_id")+" GROUP BY client_id", list)
 	return known, err
 }

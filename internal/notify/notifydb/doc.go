@@ -6,6 +6,7 @@
 // write to the row; and it is finished, in batches.
 //
 //	accept.go   concurrent calls of Accept share one transaction
+//	load.go     clients of which too many messages wait
 //	extend.go   large audiences, in chunks, without duplicate recipients
 //	claim.go    due messages, from three priority queues
 //	leases.go   which worker holds which message: in memory on SQLite, where this

@@ -216,7 +216,7 @@ func (f *finish) apply(m *notify.Message, o notify.Outcome, of *notify.Send) cha
 	*counter(&t.Counts, status)++
 	t.latest = max(t.latest, db.Nanos(o.At))
 
-	f.delays.quiet(of, m, o.Quiet && o.Status == notify.Retry)
+	f.delays.postponed(of, m, o.Quiet && o.Status == notify.Retry, o.Paced && o.Status == notify.Retry)
 	m.Status, m.Reason, m.Parked = o.Status, o.Reason, o.Parked
 	m.Updated = db.Time(db.Nanos(o.At))
 	m.Due = time.Time{}
@@ -292,13 +292,15 @@ type change struct {
 // time of a delivery.
 var changedRows = query.NewRowwise(`UPDATE notify_messages SET status = v.column2, lane = CASE WHEN v.column2 = 1 THEN lane / 3 * 3 + 2 ELSE lane END,
 	attempts = v.column3, due = v.column4, updated = v.column5, parked = v.column6, email = v.column7, reason = v.column8,
-	quiet = v.column9 FROM (VALUES `, 9, ") AS v WHERE number = v.column1")
+	quiet = v.column9, paced = v.column10 FROM (VALUES `, 10, ") AS v WHERE number = v.column1")
 
 // changeMessages updates all messages from one JSON text, for PostgreSQL, where
 // each statement is a round trip.
 const changeMessages = `UPDATE notify_messages AS m SET status = v.s, lane = CASE WHEN v.s = 1 THEN m.lane / 3 * 3 + 2 ELSE m.lane END,
-	attempts = v.a, due = v.d, updated = v.u, parked = v.p, email = v.e, reason = v.r, quiet = v.q
-	FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON)) AS v (n BIGINT, s INTEGER, a INTEGER, d BIGINT, u BIGINT, p BOOLEAN, e TEXT, r TEXT, q BOOLEAN)
+	attempts = v.a, due = v.d, updated = v.u, parked = v.p, email = v.e, reason = v.r, quiet = v.q,
+	paced = v.c
+	FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON)) AS v (n BIGINT, s INTEGER, a INTEGER, d BIGINT, u BIGINT, p BOOLEAN, e TEXT, r TEXT, q BOOLEAN,
+	c BOOLEAN)
 	WHERE m.number = v.n`
 
 type changeJSON struct {
@@ -311,6 +313,7 @@ type changeJSON struct {
 	E string `json:"e"`
 	R string `json:"r"`
 	Q bool   `json:"q"`
+	C bool   `json:"c"`
 }
 
 func storeChanges(tx *db.Tx, changes []change) error {
@@ -321,7 +324,7 @@ func storeChanges(tx *db.Tx, changes []change) error {
 		list := make([]changeJSON, len(changes))
 		for i, c := range changes {
 			list[i] = changeJSON{c.Number, c.status, c.Attempts, db.Nanos(c.Due), db.Nanos(c.Updated), c.Parked,
-				c.Email, c.Reason, c.Quiet}
+				c.Email, c.Reason, c.Quiet, c.Paced}
 		}
 		text, err := json.Marshal(list)
 		if err != nil {
@@ -330,10 +333,10 @@ func storeChanges(tx *db.Tx, changes []change) error {
 		_, err = tx.Exec(changeMessages, string(text))
 		return err
 	}
-	args := make([]any, 0, 9*len(changes))
+	args := make([]any, 0, 10*len(changes))
 	for _, c := range changes {
 		args = append(args, c.Number, c.status, c.Attempts, db.Nanos(c.Due), db.Nanos(c.Updated), c.Parked, c.Email, c.Reason,
-			c.Quiet)
+			c.Quiet, c.Paced)
 	}
 	return changedRows.All(tx, args)
 }

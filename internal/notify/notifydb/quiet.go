@@ -3,59 +3,11 @@ package notifydb
 import (
 	"context"
 	"strings"
-	"time"
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
 	"ingot/internal/notify/notifydb/query"
 )
-
-// quietLoad is what the leader of accepting knows about messages that wait for the end of quiet hours, by client, so
-// that it need not read it for every group.
-type quietLoad struct {
-	known map[string]int
-	read  time.Time
-}
-
-// admit refuses sends that may wait for the end of quiet hours, of clients of which too many do. Who has quiet hours is
-// only known when messages are delivered, so those that are on their way come on top.
-func (q *quietLoad) admit(tx *db.Tx, batch []*acceptance) error {
-	if time.Since(q.read) >= backlogFor {
-		q.known, q.read = map[string]int{}, time.Now()
-	}
-	var ask []string
-	for _, a := range batch {
-		if !a.mayWait() {
-			continue
-		}
-		if _, known := q.known[a.ClientID]; !known || a.QuietLimit < backlogLarge {
-			ask = append(ask, a.ClientID)
-		}
-	}
-	if len(ask) > 0 {
-		stored, err := delayedOf(tx, ask)
-		if err != nil {
-			return err
-		}
-		for _, client := range ask {
-			q.known[client] = stored[client].quiet
-		}
-	}
-	for _, a := range batch {
-		if !a.mayWait() || q.known[a.ClientID] < a.QuietLimit {
-			continue
-		}
-		if err := refuse(tx, batch, a, notify.ErrQuietFull); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// mayWait reports whether messages of a send may wait for the end of quiet hours, beyond those that count as delayed.
-func (a *acceptance) mayWait() bool {
-	return a.err == nil && !a.replayed && a.QuietLimit > 0 && a.Held()
-}
 
 const (
 	// wokenAtOnce is how many messages are made due in one transaction, and wokenMost how many when quiet hours change.

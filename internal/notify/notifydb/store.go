@@ -68,7 +68,7 @@ type Store struct {
 
 	accepting group
 	backlog   backlog // used by the leader of accepting
-	quiet     quietLoad
+	load      waitLoad
 	numbers   block
 	schedule  schedule
 	sends     sendCache

@@ -13,31 +13,31 @@ func testMailQuotas(k *kit) {
 	s := k.store()
 	today := int(k.clock.Now().Unix() / (24 * 3600))
 	quota := func(n int) int { return []int{10, 20, 40, -1}[min(n, 3)] }
-	take := func(day, wanted, want int) {
+	take := func(day, wanted, want, nth int) {
 		k.Helper()
-		got := value[map[string]int](k)(s.TakeMail(k.ctx, day, map[string]int{"a.example": wanted}, quota))
-		if got["a.example"] != want {
-			k.Errorf("took %v of day %d, want %d", got, day-today, want)
+		got := value[map[string]notify.MailPart](k)(s.TakeMail(k.ctx, day, map[string]int{"a.example": wanted}, quota))
+		if part := (notify.MailPart{Messages: want, Day: nth}); got["a.example"] != part {
+			k.Errorf("took %v of day %d, want %v", got, day-today, part)
 		}
 	}
-	take(today, 6, 6)
-	take(today, 6, 4)
-	take(today, 6, 0)
-	take(today-1, 6, 0) // a clock that is late
-	got := value[map[string]int](k)(s.TakeMail(k.ctx, today, map[string]int{"a.example": 1, "b.example": 100}, quota))
-	if got["a.example"] != 0 || got["b.example"] != 10 {
+	take(today, 6, 6, 0)
+	take(today, 6, 4, 0)
+	take(today, 6, 0, 0)
+	take(today-1, 6, 0, 0) // a clock that is late
+	got := value[map[string]notify.MailPart](k)(s.TakeMail(k.ctx, today, map[string]int{"a.example": 1, "b.example": 100}, quota))
+	if got["a.example"].Messages != 0 || got["b.example"].Messages != 10 {
 		k.Errorf("of two domains it took %v", got)
 	}
-	take(today+2, 100, 40) // a day without mail does not stop the plan
-	take(today+3, 7, notify.NoMailQuota)
-	take(today+3+notify.WarmthKept, 7, notify.NoMailQuota)
-	take(today+4+2*notify.WarmthKept, 100, 10)
+	take(today+2, 100, 40, 2) // a day without mail does not stop the plan
+	take(today+3, 7, notify.NoMailQuota, 3)
+	take(today+3+notify.WarmthKept, 7, notify.NoMailQuota, 3+notify.WarmthKept)
+	take(today+4+2*notify.WarmthKept, 100, 10, 0)
 
 	// What was not sent can be taken again, on the same day, and never more than was taken.
 	send := func(day, wanted, want, unused int) {
 		k.Helper()
-		got := value[map[string]int](k)(s.TakeMail(k.ctx, day, map[string]int{"e.example": wanted}, quota))
-		k.equal("taken", got["e.example"], want)
+		got := value[map[string]notify.MailPart](k)(s.TakeMail(k.ctx, day, map[string]int{"e.example": wanted}, quota))
+		k.equal("taken", got["e.example"].Messages, want)
 		k.must(s.ReturnMail(k.ctx, day, map[string]int{"e.example": unused, "never.example": 1}))
 	}
 	send(today, 8, 8, 3)
@@ -61,7 +61,7 @@ func testMailQuotas(k *kit) {
 				if err != nil {
 					k.Error(err)
 				}
-				sum.Add(int64(got["c.example"] + got["d.example"]))
+				sum.Add(int64(got["c.example"].Messages + got["d.example"].Messages))
 			}
 		})
 	}
@@ -73,5 +73,5 @@ func testMailQuotas(k *kit) {
 	// Rows of domains that begin again are purged.
 	k.clock.Advance((3*notify.WarmthKept + 10) * 24 * time.Hour)
 	value[int](k)(s.Purge(k.ctx, k.clock.Now()))
-	take(today, 100, 10)
+	take(today, 100, 10, 0)
 }

@@ -49,6 +49,8 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"QuietHours", testQuietHours},
 		{"QuietLimit", testQuietLimit},
 		{"QuietWake", testQuietWake},
+		{"WaitEnds", testWaitEnds},
+		{"PacedLimit", testPacedLimit},
 		{"ThrottleRule", testThrottleRule},
 		{"RulesFit", testRulesFit},
 		{"Admit", testAdmit},

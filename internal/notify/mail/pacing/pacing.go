@@ -121,9 +121,9 @@ type share struct {
 	seen time.Time
 	due  time.Time // of the next message by rate
 	next time.Time // when the next that has no turn may come back
-	// spread counts messages that come back at the beginning of a day, not all at once.
-	spread int
-	held   int
+	// planned are how many messages wait for each later day of a warm-up plan.
+	planned map[int]int
+	held    int
 }
 
 // of returns the state of a domain. p.mu is held.

@@ -2,6 +2,7 @@ package pacing
 
 import (
 	"context"
+	"maps"
 	"math"
 	"time"
 
@@ -38,17 +39,22 @@ const (
 // warmth is what a server knows of a domain's quota of a day.
 type warmth struct {
 	day int
+	// nth is the number of that day in the domain's plan, from 0.
+	nth int
 	// left is what was taken from the quota and is not reserved for messages, and free reports that there is no quota.
 	left int
 	free bool
 	// spent is when the quota had less than was wanted; zero if it had enough.
 	spent time.Time
+	// planned are how many messages wait for each later day.
+	planned map[int]int
 }
 
 // today begins a new day. One that is over does not come back: a clock may be read before another goroutine reads it.
 func (w *warmth) today(day int) {
 	if w.day < day {
-		*w = warmth{day: day}
+		maps.DeleteFunc(w.planned, func(d, _ int) bool { return d <= day })
+		*w = warmth{day: day, planned: w.planned}
 	}
 }
 
@@ -84,7 +90,7 @@ func (p *Pacer) reserve(ctx context.Context, batch []Message, days []int) error 
 	if len(wanted) == 0 {
 		return nil
 	}
-	var got map[string]int
+	var got map[string]notify.MailPart
 	if err := background.Do("warm-up quotas", func() (err error) {
 		got, err = p.o.Quotas.TakeMail(ctx, day, wanted, p.o.WarmUp.Quota)
 		return err
@@ -102,23 +108,25 @@ func (p *Pacer) reserve(ctx context.Context, batch []Message, days []int) error 
 
 // reserveRest adds what was got of what was wanted, reserves for the messages that have nothing yet, and returns what
 // is missing and not known to be spent.
-func (p *Pacer) reserveRest(batch []Message, days []int, day int, wanted, got map[string]int) map[string]int {
+func (p *Pacer) reserveRest(batch []Message, days []int, day int, wanted map[string]int,
+	got map[string]notify.MailPart) map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.o.Now()
-	for name, n := range got {
+	for name, part := range got {
 		d := p.of(name, now)
 		if d.today(day); d.day != day {
 			continue
 		}
+		d.nth = part.Day
 		switch {
-		case n == notify.NoMailQuota:
+		case part.Messages == notify.NoMailQuota:
 			d.free = true
-		case n < wanted[name]:
+		case part.Messages < wanted[name]:
 			d.spent = now
-			d.left += n
+			d.left += part.Messages
 		default:
-			d.left += n
+			d.left += part.Messages
 		}
 	}
 	missing := map[string]int{}
@@ -143,11 +151,40 @@ func (p *Pacer) exceeds(d *domain, client string, now time.Time) Admission {
 	if d.day != dayOf(now) || d.spent.IsZero() { // another day has begun, or something was returned
 		return s.later(now, 0, "waiting: what the warm-up plan allows is changing")
 	}
-	midnight := time.Unix(int64(dayOf(now)+1)*24*3600, 0)
-	spread := time.Duration(s.spread%10_000) * 10 * time.Millisecond
-	s.spread++
-	return Admission{RetryAfter: midnight.Sub(now) + spread,
+	return Admission{RetryAfter: p.o.WarmUp.wait(d, s).Sub(now),
 		Reason: "waiting: the warm-up plan allows no more mail to this domain today"}
+}
+
+const (
+	// daysAhead is how many days ahead messages are planned. What comes after comes back on the last one, because the
+	// messages before may have been canceled.
+	daysAhead = 7
+	// apart is between two messages of a day, and spreadOver how long after midnight they begin again.
+	apart      = 10 * time.Millisecond
+	spreadOver = 12 * time.Hour
+)
+
+// wait plans a message for the first later day whose quota has room for it, and returns when it is due. A client that
+// has fewer than its part of a day gets one there, so one that has many does not take the next days from others.
+func (w WarmUp) wait(d *domain, s *share) time.Time {
+	if d.planned == nil {
+		d.planned = map[int]int{}
+	}
+	if s.planned == nil {
+		s.planned = map[int]int{}
+	}
+	maps.DeleteFunc(s.planned, func(day, _ int) bool { return day <= d.day })
+	day := d.day + 1
+	for ; day < d.day+daysAhead; day++ {
+		quota := w.Quota(d.nth + day - d.day)
+		if quota < 0 || d.planned[day] < quota || s.planned[day] < quota/max(1, d.active) {
+			break
+		}
+	}
+	after := time.Duration(d.planned[day]) * apart % spreadOver
+	d.planned[day]++
+	s.planned[day]++
+	return time.Unix(int64(day)*24*3600, 0).Add(after)
 }
 
 // Return gives what this server took from the quotas of a batch's domains and has not used back to the store: other

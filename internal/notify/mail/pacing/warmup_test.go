@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -25,21 +26,23 @@ type quotas struct {
 func newQuotas() *quotas { return &quotas{taken: map[string]int{}, taking: func(map[string]int) {}} }
 
 func (q *quotas) TakeMail(_ context.Context, day int, wanted map[string]int,
-	quota func(int) int) (map[string]int, error) {
+	quota func(int) int) (map[string]notify.MailPart, error) {
 	q.taking(wanted)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.calls++
-	got := map[string]int{}
+	got := map[string]notify.MailPart{}
 	for name, n := range wanted {
 		key := fmt.Sprint(day, name)
-		most := quota(day - 1_900_000_000/86400)
+		nth := day - 1_900_000_000/86400
+		most := quota(nth)
 		if most < 0 {
-			got[name] = notify.NoMailQuota
+			got[name] = notify.MailPart{Messages: notify.NoMailQuota, Day: nth}
 			continue
 		}
-		got[name] = min(n, most-q.taken[key])
-		q.taken[key] += got[name]
+		n = min(n, most-q.taken[key])
+		got[name] = notify.MailPart{Messages: n, Day: nth}
+		q.taken[key] += n
 	}
 	return got, q.err
 }
@@ -242,5 +245,61 @@ func TestWarmUpReturned(t *testing.T) {
 	other.now = other.now.Add(time.Minute)
 	if n := len(other.admitted("a", "x.example")); n != 1 {
 		t.Errorf("a minute later it sends %d, want 1", n)
+	}
+}
+
+// TestWarmUpSpread: what waits for later days comes back on as many as their quotas need, and not at once. A client with
+// few messages does not wait behind one that has many.
+func TestWarmUpSpread(t *testing.T) {
+	t.Parallel()
+	w := warming(t, newQuotas(), 10, nil)
+	day := func(a pacing.Admission) int { return int(w.now.Add(a.RetryAfter).Unix()/86400 - w.now.Unix()/86400) }
+	w.admitted("a", "x.example") // the last one is the first of tomorrow
+	days := map[int]int{1: 1}
+	moments := map[time.Duration]bool{}
+	for range 159 {
+		a := w.ask("a", "x.example")
+		if moments[a.RetryAfter] {
+			t.Errorf("two messages come back after %s", a.RetryAfter)
+		}
+		moments[a.RetryAfter] = true
+		days[day(a)]++
+	}
+	// The plan ends with the third day, so all others come on the fourth.
+	if want := map[int]int{1: 20, 2: 40, 3: 100}; !maps.Equal(days, want) {
+		t.Errorf("messages come back on the days %v, want %v", days, want)
+	}
+	for range 3 {
+		if a := w.ask("b", "x.example"); day(a) != 1 {
+			t.Errorf("a message of another client comes back on day %d", day(a))
+		}
+	}
+
+	// The next day sends its quota, and plans what is left behind the others.
+	w.now = w.now.Truncate(24 * time.Hour).Add(25 * time.Hour)
+	sent := 0
+	for range 23 {
+		if a := w.ask("a", "x.example"); a.Pool != pacing.Later {
+			sent++
+		} else if day(a) != 2 {
+			t.Errorf("one that has no room comes back after %d days, want on the day without a quota", day(a))
+		}
+	}
+	if sent != 20 {
+		t.Errorf("%d were sent on the second day, want 20", sent)
+	}
+}
+
+// TestWarmUpAhead: messages are planned for a week, so that they come back if those before them are canceled.
+func TestWarmUpAhead(t *testing.T) {
+	t.Parallel()
+	w := warming(t, newQuotas(), 1, func(o *pacing.Options) { o.WarmUp.Growth, o.WarmUp.Days = 1, 100 })
+	w.ask("a", "x.example")
+	latest := time.Duration(0)
+	for range 1000 {
+		latest = max(latest, w.ask("a", "x.example").RetryAfter)
+	}
+	if latest <= 6*24*time.Hour || latest > 8*24*time.Hour {
+		t.Errorf("the last one comes back after %s, want about a week", latest)
 	}
 }

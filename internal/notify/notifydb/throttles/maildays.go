@@ -21,21 +21,21 @@ func mailDomain(hash func(text string) string, name string) string {
 
 // TakeMail implements notify.Store.
 func (s *Throttles) TakeMail(ctx context.Context, day int, wanted map[string]int,
-	quota func(n int) int) (map[string]int, error) {
+	quota func(n int) int) (map[string]notify.MailPart, error) {
 	hash, err := s.hasher.Hash(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var got map[string]int
+	var got map[string]notify.MailPart
 	err = query.Lock(ctx, s.db, func(tx *db.Tx) error {
-		got = make(map[string]int, len(wanted))
+		got = make(map[string]notify.MailPart, len(wanted))
 		// All processes change the rows in the same order, to avoid deadlocks.
 		for _, name := range slices.Sorted(maps.Keys(wanted)) {
-			n, err := takeMail(tx, mailDomain(hash, name), day, wanted[name], quota)
+			part, err := takeMail(tx, mailDomain(hash, name), day, wanted[name], quota)
 			if err != nil {
 				return err
 			}
-			got[name] = n
+			got[name] = part
 		}
 		return nil
 	})
@@ -43,30 +43,32 @@ func (s *Throttles) TakeMail(ctx context.Context, day int, wanted map[string]int
 }
 
 // takeMail locks the row of a domain and takes from its quota.
-func takeMail(tx *db.Tx, domain string, day, wanted int, quota func(n int) int) (int, error) {
-	_, err := tx.Exec(`INSERT INTO notify_mail_days (domain, began, day, taken) VALUES (?, ?, ?, 0) ON CONFLICT (domain)
+func takeMail(tx *db.Tx, domain string, day, wanted int, quota func(n int) int) (p notify.MailPart, err error) {
+	_, err = tx.Exec(`INSERT INTO notify_mail_days (domain, began, day, taken) VALUES (?, ?, ?, 0) ON CONFLICT (domain)
 		DO UPDATE SET began = CASE WHEN notify_mail_days.day + ? < excluded.day THEN excluded.day
 			ELSE notify_mail_days.began END,
 		taken = CASE WHEN notify_mail_days.day < excluded.day THEN 0 ELSE notify_mail_days.taken END,
 		day = CASE WHEN notify_mail_days.day < excluded.day THEN excluded.day ELSE notify_mail_days.day END`,
 		domain, day, day, notify.WarmthKept)
 	if err != nil {
-		return 0, err
+		return p, err
 	}
 	d, err := query.One(tx, func(row db.Scanner) (d mailDay, err error) {
 		err = row.Scan(&d.began, &d.day, &d.taken)
 		return d, err
 	}, "SELECT began, day, taken FROM notify_mail_days WHERE domain = ?", domain)
 	if err != nil {
-		return 0, err
+		return p, err
 	}
-	most := quota(d.day - d.began)
+	p.Day = d.day - d.began
+	most := quota(p.Day)
 	if most < 0 {
-		return notify.NoMailQuota, nil
+		p.Messages = notify.NoMailQuota
+		return p, nil
 	}
-	n := max(0, min(wanted, most-d.taken))
-	_, err = tx.Exec("UPDATE notify_mail_days SET taken = taken + ? WHERE domain = ?", n, domain)
-	return n, err
+	p.Messages = max(0, min(wanted, most-d.taken))
+	_, err = tx.Exec("UPDATE notify_mail_days SET taken = taken + ? WHERE domain = ?", p.Messages, domain)
+	return p, err
 }
 
 // ReturnMail implements notify.Store.
