@@ -526,7 +526,8 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 			"quiet_hours": object{"from": "22:00", "to": "07:00", "zone": "Europe/Berlin", "days": []any{"mon", "tue"}},
 			"clients": object{"sender": object{"kinds": object{
 				"news": object{"description": "What is new", "source_description": "Disk watch", "subscribed": true,
-					"channels": object{"email": false, "inbox": true}},
+					"channels": object{"email": false, "inbox": true}, "digest": "daily",
+					"digest_choices": []any{"default", "daily", "weekly"}},
 				"offers": object{"description": "Offers", "source_description": "Disk watch", "subscribed": false,
 					"channels": object{"email": false}}},
 				"campaign_types": object{"type-1": object{"description": "Campaign", "source_description": "Sender",

@@ -16,6 +16,10 @@ var digestScenarios = []scenario{
 		"thread.id", "--channels", "email", "--client", "sender", "--client-secret", "x"}},
 	{"notifications-digest-delete", []string{"notifications", "digest", "comments", "--delete", "--client", "sender",
 		"--client-secret", "x"}},
+	{"notifications-digest-choice", []string{"notifications", "digest", "comments", "--choice", "daily,weekly", "--client",
+		"sender", "--client-secret", "x"}},
+	{"notifications-preferences-digest", []string{"notifications", "preferences", "--digest", "sender/news=daily"}},
+	{"notifications-preferences-digest-wrong", []string{"notifications", "preferences", "--digest", "sender/news"}},
 	{"notifications-digest-wrong", []string{"notifications", "digest", "comments", "--delete", "--max", "3"}},
 }
 

@@ -26,7 +26,7 @@ import (
 // Digested and makes the digest: a send with one message, which is delivered as any other.
 type DigestRule struct {
 	// Window is how long entries are collected, from the first one.
-	Window Delay `json:"window"`
+	Window Delay `json:"window,omitzero"`
 	// Max is how many entries end the digest before that.
 	Max int `json:"max"`
 	// Key is a field of the recipient's data, such as "thread.id": entries with different values are in different digests.
@@ -34,6 +34,8 @@ type DigestRule struct {
 	Key string `json:"key,omitempty"`
 	// Channels are those whose messages are collected, each in its own digest; none means all.
 	Channels []ChannelID `json:"channels,omitempty"`
+	// Choice is what users may choose instead. If Window is 0, only those who choose an interval get digests.
+	Choice []DigestChoice `json:"choice,omitempty"`
 }
 
 const (
@@ -50,12 +52,19 @@ const (
 	maxDigestName = 200
 )
 
-// NewDigestRule returns a rule, or an error that says what is wrong. A limit of 0 is the default.
-func NewDigestRule(window string, limit int, key string, channels []string) (*DigestRule, error) {
-	var problems []string
+// NewDigestRule returns a rule, or an error that says what is wrong. A limit of 0 is the default. With a choice, the
+// window may be empty.
+func NewDigestRule(window string, limit int, key string, channels []string, choice ...string) (*DigestRule, error) {
 	r := &DigestRule{Max: cmp.Or(limit, defaultDigest), Key: key}
+	var problems []string
+	r.Choice, problems = parseDigestChoices(choice, window != "")
 	d, err := time.ParseDuration(window)
-	if r.Window = Delay(d); err != nil || d < minWindow || d > MaxDelay {
+	r.Window = Delay(d)
+	if window == "" && len(choice) > 0 {
+		if key != "" {
+			problems = append(problems, `"key" needs a "window": a digest that a user has chosen is not divided`)
+		}
+	} else if err != nil || d < minWindow || d > MaxDelay {
 		problems = append(problems, fmt.Sprintf(`"window" must be a duration such as 90s, 15m or 36h, at least %s and `+
 			`at most %s`, Delay(minWindow), Delay(MaxDelay)))
 	}
@@ -84,20 +93,27 @@ func (r *DigestRule) String() string {
 	if len(r.Channels) > 0 {
 		text = strings.Join(ChannelsOf(r.Channels...).Names(), ", ") + " "
 	}
-	text += "collected"
-	if r.Key != "" {
-		text += " by " + r.Key
+	switch {
+	case r.Window == 0:
+		text += "not collected"
+	case r.Key != "":
+		text += fmt.Sprintf("collected by %s for %s, at most %d", r.Key, r.Window, r.Max)
+	default:
+		text += fmt.Sprintf("collected for %s, at most %d", r.Window, r.Max)
 	}
-	return fmt.Sprintf("%s for %s, at most %d", text, r.Window, r.Max)
+	if len(r.Choice) > 0 {
+		names := make([]string, len(r.Choice))
+		for i, c := range r.Choice {
+			names[i] = strings.ReplaceAll(c.String(), "_", " ")
+		}
+		text += "; users may choose " + strings.Join(names, ", ")
+	}
+	return text
 }
 
-// Collects reports whether the messages of a channel are collected in digests. Those of critical kinds never are: a
-// kind may have become critical after it got its rule. Nor are those with attachments or an event, which a digest does
-// not have.
-func (s *Send) Collects(by ChannelID) bool {
-	return s.DigestRule != nil && !s.Critical && s.Digest == nil && len(s.Attachments) == 0 && s.Content.Event == nil &&
-		(len(s.DigestRule.Channels) == 0 || slices.Contains(s.DigestRule.Channels, by))
-}
+// Collects reports whether the messages of a channel are collected in digests as long as their recipients have not
+// chosen otherwise.
+func (s *Send) Collects(by ChannelID) bool { return s.applies(by) && s.DigestRule.Window > 0 }
 
 // Delays reports whether messages of a channel may wait long, for a workflow or in a digest: they count as delayed.
 func (s *Send) Delays(by ChannelID) bool { return s.Workflow.Delay(by) > 0 || s.Collects(by) }
@@ -137,6 +153,8 @@ func storableText(s string) bool { return utf8.ValidString(s) && strings.IndexBy
 type Entry struct {
 	Rule *DigestRule
 	Name string // see DigestRule.Name
+	// Chosen reports that the recipient has chosen the interval. Then Rule is that of the choice, and Name is set.
+	Chosen bool
 }
 
 // Digest is what a digest's send has collected.
@@ -333,4 +351,117 @@ func (d *Digest) Size() (n int) {
 		n += len(item.Subject) + len(item.Text) + len(item.Data)
 	}
 	return n
+}
+
+// DigestChoice is how a user wants the messages of a kind: as its client says, or otherwise, if the kind's DigestRule
+// lets them choose that. Numbers are stored.
+type DigestChoice uint8
+
+// The choices. The intervals collect messages from the first one on.
+const (
+	DigestDefault DigestChoice = iota
+	DigestAtOnce
+	DigestHourly
+	DigestDaily
+	DigestWeekly
+
+	digestChoices = int(DigestWeekly) + 1
+)
+
+var digestChoiceNames = [digestChoices]string{"default", "at_once", "hourly", "daily", "weekly"}
+
+// String returns the name in APIs.
+func (c DigestChoice) String() string {
+	if int(c) < digestChoices {
+		return digestChoiceNames[c]
+	}
+	return fmt.Sprintf("digest choice %d", uint8(c))
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (c DigestChoice) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (c *DigestChoice) UnmarshalText(text []byte) error {
+	i := slices.Index(digestChoiceNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("%q is not a choice of digests", text)
+	}
+	*c = DigestChoice(i)
+	return nil
+}
+
+// interval returns how long a user's own digest collects; 0 for other choices.
+func (c DigestChoice) interval() time.Duration {
+	return map[DigestChoice]time.Duration{DigestHourly: time.Hour, DigestDaily: 24 * time.Hour,
+		DigestWeekly: 7 * 24 * time.Hour}[c]
+}
+
+// own begins the names of digests whose interval their recipient has chosen.
+const own = "chosen: "
+
+// OwnDigests returns the names of a recipient's digests of a kind that collect at another interval than the chosen one.
+func OwnDigests(but DigestChoice) (names []string) {
+	for c := range DigestChoice(digestChoices) {
+		if c.interval() > 0 && c != but {
+			names = append(names, own+c.String())
+		}
+	}
+	return names
+}
+
+// parseDigestChoices returns what users may choose, in order, and the problems.
+func parseDigestChoices(names []string, collects bool) (all []DigestChoice, problems []string) {
+	for _, name := range names {
+		var c DigestChoice
+		switch err := c.UnmarshalText([]byte(name)); {
+		case err != nil || c == DigestDefault:
+			problems = append(problems, fmt.Sprintf(`"choice" has %q and may have %s`, name,
+				strings.Join(digestChoiceNames[1:], ", ")))
+		case slices.Contains(all, c):
+			problems = append(problems, fmt.Sprintf(`"choice" has %q more than once`, name))
+		case c == DigestAtOnce && !collects:
+			problems = append(problems, `"choice" has "at_once", but without a "window" all are sent at once`)
+		default:
+			all = append(all, c)
+		}
+	}
+	slices.Sort(all)
+	return all, problems
+}
+
+// Choices returns what a user may choose for a kind, DigestDefault first; none if they have no choice.
+func (k *Kind) Choices() []DigestChoice {
+	if k.Critical || k.DigestRule == nil || len(k.DigestRule.Choice) == 0 {
+		return nil
+	}
+	return append([]DigestChoice{DigestDefault}, k.DigestRule.Choice...)
+}
+
+// applies reports whether the rule is about the messages of a channel: those of critical kinds are not collected, as a
+// kind may have become critical after it got its rule, nor those with attachments or an event, which a digest does not
+// have.
+func (s *Send) applies(by ChannelID) bool {
+	return s.DigestRule != nil && !s.Critical && s.Digest == nil && len(s.Attachments) == 0 && s.Content.Event == nil &&
+		(len(s.DigestRule.Channels) == 0 || slices.Contains(s.DigestRule.Channels, by))
+}
+
+// MayCollect reports whether messages of a channel are collected, or would be if their recipient has chosen that.
+func (s *Send) MayCollect(by ChannelID) bool {
+	return s.CollectsAll(by) || s.applies(by) && len(s.DigestRule.Choice) > 0
+}
+
+// Collecting returns how a message is collected whose recipient has made a choice; nil if it is not.
+func (s *Send) Collecting(by ChannelID, c DigestChoice) *Entry {
+	if s.applies(by) && slices.Contains(s.DigestRule.Choice, c) {
+		if c.interval() == 0 {
+			return nil
+		}
+		return &Entry{Rule: &DigestRule{Window: Delay(c.interval()), Max: s.DigestRule.Max}, Name: own + c.String(),
+			Chosen: true}
+	}
+	if s.CollectsAll(by) {
+		return &Entry{Rule: s.DigestRule}
+	}
+	return nil
 }

@@ -5,8 +5,8 @@ import "testing"
 // TestCollects tests which messages are collected in digests.
 func TestCollects(t *testing.T) {
 	t.Parallel()
-	rule := &DigestRule{Max: 2}
-	mails := &DigestRule{Max: 2, Channels: []ChannelID{Email}}
+	rule := &DigestRule{Window: 1, Max: 2}
+	mails := &DigestRule{Window: 1, Max: 2, Channels: []ChannelID{Email}}
 	for name, of := range map[string]struct {
 		send Send
 		by   ChannelID
@@ -19,6 +19,7 @@ func TestCollects(t *testing.T) {
 		"critical":               {Send{DigestRule: rule, Critical: true}, Email, false},
 		"the digest itself":      {Send{DigestRule: rule, Digest: &Digest{}}, Email, false},
 		"with an event":          {Send{DigestRule: rule, Content: Content{Event: &Invitation{}}}, Email, false},
+		"if users choose":        {Send{DigestRule: &DigestRule{Choice: []DigestChoice{DigestDaily}}}, Email, false},
 		"with an attached image": {Send{DigestRule: rule, Attachments: make([]Attachment, 1)}, Email, false},
 	} {
 		if got := of.send.Collects(of.by); got != of.want {

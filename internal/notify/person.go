@@ -108,12 +108,12 @@ func (p Person) WithoutRecipient(m RecurringMessage) (RecurringMessage, bool) {
 	return m, len(others) > 0
 }
 
-// Objection is a subscription that the person does not want. Kept reports that only its hash is stored, because the
-// person's data was erased.
+// Objection is a subscription that the person does not want on some channels, or wants in digests. Kept reports that
+// only its hash is stored, because the person's data was erased.
 type Objection struct {
 	Subscription
-	Unwanted Unwanted
-	Kept     bool
+	Choice
+	Kept bool
 }
 
 // Erased is what was erased.

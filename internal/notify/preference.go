@@ -56,7 +56,7 @@ type Preference struct {
 	// CampaignType reports that it is a campaign type with this ID, not a kind.
 	CampaignType      bool
 	SourceDescription string
-	Unwanted          Unwanted
+	Choice
 }
 
 // Ref returns what the user's choice is stored under.
@@ -78,6 +78,8 @@ type Wish struct {
 	// Mail is the choice of version 1, which knows no channels: the e-mail. Turning it on also takes back UnwantedAll,
 	// because nothing else in that version would.
 	Mail *bool
+	// Digest is how messages are to be collected.
+	Digest *DigestChoice
 }
 
 // PreferenceChange is a change of a user's preferences; nil leaves the global
@@ -93,6 +95,21 @@ type PreferenceChange struct {
 	// Quiet sets the quiet hours, NoQuiet deletes them.
 	Quiet   *QuietHours
 	NoQuiet bool
+}
+
+// Choice is what a user has chosen for a kind.
+type Choice struct {
+	Unwanted Unwanted
+	Digest   DigestChoice
+}
+
+// After returns the choice after a change.
+func (c Choice) After(w Wish) Choice {
+	c.Unwanted = c.Unwanted.After(w)
+	if w.Digest != nil {
+		c.Digest = *w.Digest
+	}
+	return c
 }
 
 // After returns the set after a change.

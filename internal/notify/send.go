@@ -322,8 +322,8 @@ type Message struct {
 	// digest, until Due.
 	Digest    int64
 	Collected bool
-	// Quiet reports that it waits for the end of its recipient's quiet hours, and Paced that it waits because of the
-	// pacing of its receiving domain.
+	// Quiet reports that it waits because its recipient wants that: for the end of their quiet hours, or in a digest of
+	// their interval. Paced reports that it waits because of the pacing of its receiving domain.
 	Quiet, Paced bool
 }
 

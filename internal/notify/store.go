@@ -16,8 +16,9 @@ var (
 	ErrScheduleFull = errors.New("too many messages are scheduled")
 	// ErrDelayedFull means that a client has too many messages that its workflows delay.
 	ErrDelayedFull = errors.New("too many messages are delayed by workflows")
-	// ErrQuietFull means that too many messages of a client wait for the end of quiet hours.
-	ErrQuietFull = errors.New("too many messages wait for the end of quiet hours")
+	// ErrQuietFull means that too many messages of a client wait for the end of quiet hours, or in digests that users have
+	// chosen.
+	ErrQuietFull = errors.New("too many messages wait because their recipients want that")
 	// ErrPacedFull means that too many messages of a client wait because of pacing.
 	ErrPacedFull = errors.New("too many messages wait because of pacing by receiving domain")
 	// ErrTooMany means that a send would have more than MaxRecipients.
@@ -139,7 +140,7 @@ type Preferences interface {
 	ChangePreferences(ctx context.Context, userID string, c PreferenceChange) error
 	// Unsubscribed returns the channels on which users do not want kinds, without those that are wanted on all:
 	// UnwantedAll for users who unsubscribed from the kind or from everything.
-	Unsubscribed(ctx context.Context, of []Subscription) (map[Subscription]Unwanted, error)
+	Unsubscribed(ctx context.Context, of []Subscription) (map[Subscription]Choice, error)
 	// QuietHours returns the quiet hours of those users that have any.
 	QuietHours(ctx context.Context, users []string) (map[string]*QuietHours, error)
 	// Suppressed returns the suppressed addresses among emails, ignoring case,
@@ -183,8 +184,8 @@ type NewSend struct {
 	// DelayedLimit is how many messages that workflows delay the client may have, this send's included, until they are
 	// final; 0 means no limit. Members of an audience that are read later count then.
 	DelayedLimit int
-	// QuietLimit is how many messages of the client may wait for the end of quiet hours before sends that may wait are
-	// refused; 0 means no limit. It is exact if it is small, and up to a second late otherwise.
+	// QuietLimit is how many messages of the client may wait because their recipients want that before sends that may wait
+	// are refused; 0 means no limit. It is exact if it is small, and up to a second late otherwise.
 	QuietLimit int
 	// PacedLimit is how many messages of the client may wait because of pacing before sends by mail are refused; 0 means
 	// no limit. It is as exact as QuietLimit.

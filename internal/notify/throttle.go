@@ -92,8 +92,8 @@ func (r *ThrottleRule) Fits(d *DigestRule) error {
 		if !r.limits(id) {
 			continue
 		}
-		switch collected := d != nil && (len(d.Channels) == 0 || slices.Contains(d.Channels, id)); {
-		case r.Over == OverDigest && d == nil:
+		switch collected := d != nil && d.Window > 0 && (len(d.Channels) == 0 || slices.Contains(d.Channels, id)); {
+		case r.Over == OverDigest && (d == nil || d.Window == 0):
 			return fault.New(fault.Conflict, `The kind has no digest, into which "over": "digest" puts what is over the `+
 				"limit: set the digest first, or delete the throttle before the digest")
 		case r.Over == OverDigest && !collected:

@@ -45,6 +45,9 @@ type Kind struct {
 	Source      string          `json:"source_description"`
 	Subscribed  bool            `json:"subscribed"`
 	Channels    map[string]bool `json:"channels"`
+	// Digest is one of DigestChoices, if the user may choose.
+	Digest        string   `json:"digest"`
+	DigestChoices []string `json:"digest_choices"`
 }
 
 // QuietHours are when a user does not want to be disturbed.
@@ -95,6 +98,9 @@ type kindFields struct {
 	// Off reports that the user has unsubscribed from it, and Leave that they want to.
 	Off, Leave bool
 	Channels   []choice
+	// Had is how messages are collected, and Digests are the choices, if there are any; On marks the chosen one.
+	Had     string
+	Digests []choice
 }
 
 type choice struct {
@@ -123,6 +129,9 @@ var (
 	days = []choice{{Name: "mon", Label: "Monday"}, {Name: "tue", Label: "Tuesday"}, {Name: "wed", Label: "Wednesday"},
 		{Name: "thu", Label: "Thursday"}, {Name: "fri", Label: "Friday"}, {Name: "sat", Label: "Saturday"},
 		{Name: "sun", Label: "Sunday"}}
+	digests = []choice{{Name: "default", Label: "as the sender says"}, {Name: "at_once", Label: "each one, at once"},
+		{Name: "hourly", Label: "together, at most once an hour"}, {Name: "daily", Label: "together, at most once a day"},
+		{Name: "weekly", Label: "together, at most once a week"}}
 )
 
 // keys of kinds and of campaign types begin with these.
@@ -244,7 +253,7 @@ func (f *quietFields) text() string {
 }
 
 func (k Kind) fields(key, id string) *kindFields {
-	f := &kindFields{Key: key, Title: cmp.Or(k.Description, id), Off: !k.Subscribed}
+	f := &kindFields{Key: key, Title: cmp.Or(k.Description, id), Off: !k.Subscribed, Had: k.Digest}
 	add := func(c choice) {
 		if on, has := k.Channels[c.Name]; has {
 			c.Was, c.On = on, on
@@ -259,6 +268,12 @@ func (k Kind) fields(key, id string) *kindFields {
 			add(choice{Name: name, Label: "by " + name})
 		}
 	}
+	for _, c := range digests {
+		if slices.Contains(k.DigestChoices, c.Name) {
+			f.Digests = append(f.Digests, c)
+		}
+	}
+	f.choose(k.Digest)
 	return f
 }
 
@@ -268,6 +283,19 @@ func (k *kindFields) number(n int) {
 	for i := range k.Channels {
 		k.Channels[i].Field = strconv.Itoa(n) + "." + k.Channels[i].Name
 	}
+}
+
+// choose marks how messages are to be collected.
+func (k *kindFields) choose(name string) {
+	for i := range k.Digests {
+		k.Digests[i].On = k.Digests[i].Name == name
+	}
+}
+
+// digestChange returns the choice of the kind with a number, and whether it is not the one that the page showed.
+func digestChange(form url.Values, n string) (name string, changed bool) {
+	name = form.Get("digest." + n)
+	return name, name != "" && name != form.Get("digested."+n)
 }
 
 func (f *quietFields) set(q QuietHours) {
@@ -300,6 +328,9 @@ func (f *Form) Refused(form url.Values, why ...string) {
 				continue
 			}
 			k.Leave = slices.Contains(form["off"], n)
+			if name, changed := digestChange(form, n); changed {
+				k.choose(name)
+			}
 			for i := range k.Channels {
 				if on, changed := ticked(form, n+"."+k.Channels[i].Name, "on", "lit"); changed {
 					k.Channels[i].On = on
@@ -371,6 +402,7 @@ type Choice struct {
 type KindChange struct {
 	Subscribed *bool           `json:"subscribed,omitempty"`
 	Channels   map[string]bool `json:"channels,omitempty"`
+	Digest     *string         `json:"digest,omitempty"`
 }
 
 // null is null in JSON.
@@ -458,22 +490,30 @@ func boxes(form url.Values) map[string]map[string]*box {
 // kindChange is the change of the kind with a number; some is false if it stays as it is.
 func kindChange(form url.Values, n string, shown map[string]*box) (c KindChange, some bool) {
 	yes, no := true, false
+	name, some := digestChange(form, n)
+	if some {
+		c.Digest = &name
+	}
 	left := slices.Contains(form["was"], n)
 	if !left && slices.Contains(form["off"], n) {
-		return KindChange{Subscribed: &no}, true
+		c.Subscribed = &no
+		return c, true
 	}
 	c.Channels = map[string]bool{}
+	turned := false
 	for name, b := range shown {
 		// Subscribing again turns on what was ticked, and nothing else.
 		if left || b.on != b.was {
 			c.Channels[name] = b.on
 		}
-		some = some || b.on != b.was
+		turned = turned || b.on != b.was
 	}
-	if left {
+	if left && !turned { // it stays unsubscribed
+		c.Channels = nil
+	} else if left {
 		c.Subscribed = &yes
 	}
-	return c, some
+	return c, some || turned
 }
 
 // of returns the changes of a client, which it adds.

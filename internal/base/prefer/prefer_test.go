@@ -139,6 +139,12 @@ func TestRead(t *testing.T) {
 		"stays unsubscribed": {url.Values{"kind": {left}, "was": {"0"}, "shown": {"0.email"}}, `{}`},
 		"subscribe again": {url.Values{"kind": {left}, "was": {"0"}, "shown": {"0.email", "0.sms"}, "on": {"0.sms"}},
 			`{"clients":{"a/b":{"kinds":{"left":{"subscribed":true,"channels":{"email":false,"sms":true}}}}}}`},
+		"digest": {url.Values{"kind": {one, offers}, "digested.0": {"default"}, "digest.0": {"daily"},
+			"digested.1": {"weekly"}, "digest.1": {"weekly"}}, `{"clients":{"a/b":{"kinds":{"k 1":{"digest":"daily"}}}}}`},
+		"digest and unsubscribe": {url.Values{"kind": {one}, "digested.0": {"daily"}, "digest.0": {"default"}, "off": {"0"}},
+			`{"clients":{"a/b":{"kinds":{"k 1":{"subscribed":false,"digest":"default"}}}}}`},
+		"digest of what was left": {url.Values{"kind": {left}, "was": {"0"}, "shown": {"0.email"}, "digested.0": {"default"},
+			"digest.0": {"daily"}}, `{"clients":{"a/b":{"kinds":{"left":{"digest":"daily"}}}}}`},
 		"quiet hours": {url.Values{"quiet": {"1"}, "from": {"22:00"}, "to": {"07:00"}, "zone": {" UTC "},
 			"day": {"mon", "tue"}, "wait": {"sms"}}, `{"quiet_hours":{"from":"22:00","to":"07:00","zone":"UTC",` +
 			`"days":["mon","tue"],"channels":["sms"]}}`},
@@ -265,6 +271,29 @@ func TestFind(t *testing.T) {
 	}
 	// A short form has neither a search nor pages.
 	if page := shown(t, form(t, stored)); strings.Contains(page, "<nav") || strings.Contains(page, "Save before") {
+		t.Error(page)
+	}
+}
+
+// TestDigests offers what the kind offers, shows what is chosen, and what was sent again.
+func TestDigests(t *testing.T) {
+	t.Parallel()
+	f := form(t, `{"clients":{"shop":{"kinds":{
+		"a":{"subscribed":true,"channels":{"email":true},"digest":"daily","digest_choices":["default","daily","weekly"]},
+		"b":{"subscribed":true,"channels":{"email":true}}}}}}`)
+	page := shown(t, f)
+	for text, want := range map[string]bool{
+		`name="digested.0" value="daily"`: true, `<select name="digest.0">`: true,
+		`<option value="daily" selected>together, at most once a day</option>`: true,
+		`<option value="weekly">`: true, `value="hourly"`: false, `digest.1`: false,
+	} {
+		if strings.Contains(page, text) != want {
+			t.Errorf("%s is in it: %t, want %t\n%s", text, !want, want, page)
+		}
+	}
+	f.Refused(url.Values{"kind": {"kind/shop/a"}, "digested.0": {"default"}, "digest.0": {"weekly"}}, "no")
+	if page = shown(t, f); !strings.Contains(page, `<option value="weekly" selected>`) ||
+		!strings.Contains(page, `name="digested.0" value="daily"`) {
 		t.Error(page)
 	}
 }

@@ -17,6 +17,7 @@ type digestFlags struct {
 	Max      int    `long:"max" value-name:"N" description:"Send the digest when it has this many (default: 100)"`
 	Key      string `long:"key" value-name:"FIELD" description:"Field of the data that divides digests, such as thread.id"`
 	Channels string `long:"channels" value-name:"LIST" description:"Channels that are collected (default: all)"`
+	Choice   string `long:"choice" value-name:"LIST" description:"What users may choose instead: at_once, hourly, daily, weekly"`
 	Delete   bool   `long:"delete" description:"Deliver later notifications one by one"`
 }
 
@@ -31,11 +32,14 @@ func (d *digest) Show(p *term.Printer) { p.Println(d.Description) }
 
 func changeDigest(ctx context.Context, s *core.Session, w core.Words, f *digestFlags) (core.Result, error) {
 	rule := kindRule{Path: "digest", Name: "digest", Delete: f.Delete}
-	if f.Window != "" || f.Max != 0 || f.Key != "" || f.Channels != "" {
+	if f.Window != "" || f.Max != 0 || f.Key+f.Channels+f.Choice != "" {
 		if f.Delete {
 			return nil, core.UsageError("--delete cannot be used with other options of the digest")
 		}
-		body := map[string]any{"window": f.Window}
+		body := map[string]any{}
+		if f.Window != "" {
+			body["window"] = f.Window
+		}
 		if f.Max != 0 {
 			body["max"] = f.Max
 		}
@@ -44,6 +48,9 @@ func changeDigest(ctx context.Context, s *core.Session, w core.Words, f *digestF
 		}
 		if f.Channels != "" {
 			body["channels"] = strings.Split(f.Channels, ",")
+		}
+		if f.Choice != "" {
+			body["choice"] = strings.Split(f.Choice, ",")
 		}
 		rule.Body = body
 	}

@@ -21,6 +21,7 @@ type preferencesFlags struct {
 	Subscribe   []string `long:"subscribe" value-name:"CLIENT/KIND" description:"Subscribe to this kind; 'all' reverts --unsubscribe all"`
 	Off         []string `long:"off" value-name:"CLIENT/KIND/CHANNEL" description:"Turn one channel of this kind off, such as email"`
 	On          []string `long:"on" value-name:"CLIENT/KIND/CHANNEL" description:"Turn one channel of this kind on"`
+	Digest      []string `long:"digest" value-name:"CLIENT/KIND=CHOICE" description:"How to get this kind: default, at_once, hourly, daily or weekly, if its client lets you choose"`
 	Join        []string `long:"join" value-name:"CLIENT/TOPIC" description:"Subscribe to this topic"`
 	Leave       []string `long:"leave" value-name:"CLIENT/TOPIC" description:"Leave this topic; its client cannot subscribe you again"`
 	Quiet       string   `long:"quiet-hours" value-name:"FROM-TO" description:"Set quiet hours such as 22:00-07:00; 'off' deletes them"`
@@ -34,6 +35,9 @@ type preference struct {
 	Source      string          `json:"source_description"`
 	Subscribed  bool            `json:"subscribed"`
 	Channels    map[string]bool `json:"channels"`
+	// Digest is one of DigestChoices, if the user may choose.
+	Digest        string   `json:"digest,omitempty"`
+	DigestChoices []string `json:"digest_choices,omitempty"`
 }
 
 // quietHours are when messages wait.
@@ -86,6 +90,7 @@ func (r *preferences) Show(p *term.Printer) {
 		return
 	}
 	t := term.Table{Heading: []string{"client", "kind", "description", "subscribed", "channels", "turned off"}}
+	digests := term.Table{Heading: []string{"client", "kind", "digest", "choices"}}
 	for _, id := range core.SortedKeys(r.Clients) {
 		for _, all := range []map[string]preference{r.Clients[id].Kinds, r.Clients[id].CampaignTypes} {
 			for _, kind := range core.SortedKeys(all) {
@@ -96,6 +101,9 @@ func (r *preferences) Show(p *term.Printer) {
 				}
 				t.Rows = append(t.Rows, term.Cells(id, kind, k.Description, yesNo(k.Subscribed), strings.Join(by[true], ", "),
 					strings.Join(by[false], ", ")))
+				if len(k.DigestChoices) > 0 {
+					digests.Rows = append(digests.Rows, term.Cells(id, kind, k.Digest, strings.Join(k.DigestChoices, ", ")))
+				}
 			}
 		}
 	}
@@ -106,7 +114,7 @@ func (r *preferences) Show(p *term.Printer) {
 			topics.Rows = append(topics.Rows, term.Cells(id, name, one.Description, yesNo(one.Subscribed)))
 		}
 	}
-	for _, table := range []term.Table{t, topics} {
+	for _, table := range []term.Table{t, digests, topics} {
 		if len(table.Rows) > 0 {
 			p.Println("")
 			p.Table(table)
@@ -118,6 +126,7 @@ func (r *preferences) Show(p *term.Printer) {
 type kindWish struct {
 	Subscribed *bool           `json:"subscribed,omitempty"`
 	Channels   map[string]bool `json:"channels,omitempty"`
+	Digest     string          `json:"digest,omitempty"`
 }
 
 type clientWishes struct {
@@ -191,6 +200,19 @@ func (f *preferencesFlags) wishes(now *preferences) (*wishes, error) {
 			change.of(now, parts[0], parts[1]).Channels[parts[2]] = one.on
 		}
 	}
+	for _, text := range f.Digest {
+		name, choice, ok := strings.Cut(text, "=")
+		id, kind, slash := strings.Cut(name, "/")
+		if !ok || !slash || choice == "" {
+			return nil, core.UsageError("expected CLIENT/KIND=CHOICE, got " + text)
+		}
+		change.of(now, id, kind).Digest = choice
+	}
+	return change, f.rest(change)
+}
+
+// rest adds what the flags change about topics and quiet hours.
+func (f *preferencesFlags) rest(change *wishes) error {
 	for _, one := range []struct {
 		names []string
 		on    bool
@@ -198,12 +220,12 @@ func (f *preferencesFlags) wishes(now *preferences) (*wishes, error) {
 		for _, name := range one.names {
 			id, topic, ok := strings.Cut(name, "/")
 			if !ok {
-				return nil, core.UsageError("expected CLIENT/TOPIC, got " + name)
+				return core.UsageError("expected CLIENT/TOPIC, got " + name)
 			}
 			change.client(id).Topics[topic] = topicWish{one.on}
 		}
 	}
-	return change, f.quiet(change)
+	return f.quiet(change)
 }
 
 // quiet adds what the flags change about quiet hours.
@@ -267,7 +289,7 @@ func changePreferences(ctx context.Context, s *core.Session, _ core.Words, f *pr
 	if err := f.preferences(ctx, s, http.MethodGet, nil, now); err != nil {
 		return nil, err
 	}
-	if len(f.Subscribe)+len(f.Unsubscribe)+len(f.Off)+len(f.On)+len(f.Join)+len(f.Leave)+
+	if len(f.Subscribe)+len(f.Unsubscribe)+len(f.Off)+len(f.On)+len(f.Digest)+len(f.Join)+len(f.Leave)+
 		len(f.Quiet+f.Zone+f.Days+f.Channels) > 0 {
 		change, err := f.wishes(now)
 		if err != nil {

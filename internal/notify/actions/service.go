@@ -332,8 +332,9 @@ func (s *Service) refusal(err error, r Request) error {
 			r.Client, s.o.Limits.Delayed).After(time.Hour)
 	case errors.Is(err, notify.ErrQuietFull):
 		return fault.Wrap(err, fault.RateLimited,
-			"The client %q may have %d messages that wait for the end of quiet hours, and has them: nothing was sent; try "+
-				"again when some of them were sent, or cancel some", r.Client, s.o.Limits.waiting()).After(time.Hour)
+			"The client %q may have %d messages that wait for the end of quiet hours or in digests that users have chosen, "+
+				"and has them: nothing was sent; try again when some of them were sent, or cancel some",
+			r.Client, s.o.Limits.waiting()).After(time.Hour)
 	case errors.Is(err, notify.ErrPacedFull):
 		return fault.Wrap(err, fault.RateLimited,
 			"The client %q may have %d messages by mail that wait because their receiving domains get a limited number, and "+

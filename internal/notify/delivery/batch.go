@@ -22,9 +22,9 @@ type message struct {
 	// locale is the user's language if it was asked for, "" if there is none.
 	locale string
 	asked  bool
-	// unwanted are the channels that the recipient turned off, if sought.
-	unwanted notify.Unwanted
-	sought   bool
+	// choice is what the recipient has chosen for the kind, if sought.
+	choice notify.Choice
+	sought bool
 	// token is what contents.token has made; nil before.
 	token *string
 	// permit is that of throttle, if the message is limited.

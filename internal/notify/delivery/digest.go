@@ -17,17 +17,15 @@ const (
 	digestPause = 50 * time.Millisecond
 )
 
-// gather collects messages in digests instead of delivering them. Those whose recipient has unsubscribed are not, and
-// those that would expire before the digest ends are delivered on their own.
+// gather collects messages in digests instead of delivering them, as their senders say or their recipients have chosen.
+// Those whose recipient has unsubscribed are not, and those that would expire before the digest ends are delivered on
+// their own.
 func (d *Delivery) gather(ctx context.Context, s *sorted) error {
 	now := d.o.Now()
 	var part sorted
 	for i := range s.ready {
 		l := &s.ready[i]
-		if !l.Send.CollectsAll(l.Channel) {
-			continue
-		}
-		if l.endsInTime(now) {
+		if l.Send.MayCollect(l.Channel) {
 			part.ready = append(part.ready, *l)
 		}
 	}
@@ -37,27 +35,41 @@ func (d *Delivery) gather(ctx context.Context, s *sorted) error {
 	if err := d.wanted(ctx, &part); err != nil {
 		return err
 	}
-	part.keep(func(l *message) (notify.Outcome, bool) { return d.entry(ctx, l), true })
+	part.keep(func(l *message) (notify.Outcome, bool) {
+		e := l.Send.Collecting(l.Channel, l.choice.Digest)
+		if e == nil || !l.endsInTime(e.Rule, now) {
+			return notify.Outcome{}, false
+		}
+		return d.entry(ctx, l, e), true
+	})
 	decided := make(map[int64]notify.Outcome, len(part.outcomes))
 	for _, o := range part.outcomes {
 		decided[o.Number] = o
 	}
+	chosen := make(map[int64]notify.Choice, len(part.ready))
+	for i := range part.ready {
+		chosen[part.ready[i].Number] = part.ready[i].choice
+	}
 	s.keep(func(l *message) (notify.Outcome, bool) {
-		o, is := decided[l.Number]
-		return o, is
+		if o, is := decided[l.Number]; is {
+			return o, true
+		}
+		if c, is := chosen[l.Number]; is { // it is not looked up twice
+			l.choice, l.sought = c, true
+		}
+		return notify.Outcome{}, false
 	})
 	return nil
 }
 
-// endsInTime reports whether the digest of a message ends before the message expires.
-func (l *message) endsInTime(now time.Time) bool {
+// endsInTime reports whether a digest of a message ends before the message expires.
+func (l *message) endsInTime(r *notify.DigestRule, now time.Time) bool {
 	at := l.Send.ExpiresAt
-	return at.IsZero() || !at.Before(now.Add(time.Duration(l.Send.DigestRule.Window)))
+	return at.IsZero() || !at.Before(now.Add(time.Duration(r.Window)))
 }
 
 // entry is the outcome of a message that is collected.
-func (d *Delivery) entry(ctx context.Context, l *message) notify.Outcome {
-	e := &notify.Entry{Rule: l.Send.DigestRule}
+func (d *Delivery) entry(ctx context.Context, l *message, e *notify.Entry) notify.Outcome {
 	if e.Rule.Key != "" {
 		data, err := d.contents.data.of(ctx, l)
 		if err != nil {

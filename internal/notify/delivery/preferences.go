@@ -7,8 +7,8 @@ import (
 	"ingot/internal/notify"
 )
 
-// unwanted looks up on which channels the recipients of messages do not want them. Critical ones are always wanted.
-func (d *Delivery) unwanted(ctx context.Context, messages []*message) error {
+// choices looks up what the recipients of messages have chosen. Critical ones are always wanted, on all channels.
+func (d *Delivery) choices(ctx context.Context, messages []*message) error {
 	of := make([]notify.Subscription, 0, len(messages))
 	for _, l := range messages {
 		l.sought = true
@@ -28,7 +28,7 @@ func (d *Delivery) unwanted(ctx context.Context, messages []*message) error {
 	}
 	for _, l := range messages {
 		if !l.Send.Critical {
-			l.unwanted = found[l.subscription()]
+			l.choice = found[l.subscription()]
 		}
 	}
 	return nil
@@ -43,14 +43,14 @@ func (d *Delivery) wanted(ctx context.Context, s *sorted) error {
 			of = append(of, l)
 		}
 	}
-	if err := d.unwanted(ctx, of); err != nil {
+	if err := d.choices(ctx, of); err != nil {
 		return err
 	}
 	s.keep(func(l *message) (notify.Outcome, bool) {
 		switch now := d.o.Now(); {
-		case !l.unwanted.Has(l.Channel):
+		case !l.choice.Unwanted.Has(l.Channel):
 			return notify.Outcome{}, false
-		case l.unwanted.All(l.Send.Channels, l.UserID != ""):
+		case l.choice.Unwanted.All(l.Send.Channels, l.UserID != ""):
 			return untried(l.Message, notify.Unsubscribed, reasonUnsubscribed, now), true
 		default:
 			return untried(l.Message, notify.Skipped, reasonUnwanted, now), true

@@ -41,10 +41,10 @@ func (d *Delivery) throttle(ctx context.Context, s *sorted) error {
 			return notify.Outcome{}, false
 		case l.Send.ThrottleRule.Over != notify.OverDigest:
 			return untried(l.Message, notify.Throttled, reasonThrottled, now), true
-		case !l.Send.Collects(l.Channel) || !l.endsInTime(now):
+		case !l.Send.Collects(l.Channel) || !l.endsInTime(l.Send.DigestRule, now):
 			return untried(l.Message, notify.Throttled, reasonNoGathered, now), true
 		}
-		return d.entry(ctx, l), true
+		return d.entry(ctx, l, &notify.Entry{Rule: l.Send.DigestRule}), true
 	})
 	return nil
 }

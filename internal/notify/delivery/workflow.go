@@ -41,7 +41,7 @@ func (d *Delivery) workflow(ctx context.Context, s *sorted) error {
 	if err != nil {
 		return fmt.Errorf("look up other messages of recipients: %w", err)
 	}
-	if err := d.unwanted(ctx, about); err != nil {
+	if err := d.choices(ctx, about); err != nil {
 		return err
 	}
 	s.keep(func(l *message) (notify.Outcome, bool) {
@@ -54,7 +54,7 @@ func (d *Delivery) workflow(ctx context.Context, s *sorted) error {
 			return postpone(l, reasonStore, d.o.Now(), d.later()), true
 		}
 		switch step.If.Decide(notify.Situation{Critical: l.Send.Critical, Data: data, Others: progress[l.Number],
-			Unwanted: l.unwanted}) {
+			Unwanted: l.choice.Unwanted}) {
 		case notify.Yes:
 			return notify.Outcome{}, false
 		case notify.Undecided:

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,6 +53,7 @@ type watched struct {
 	mu      sync.Mutex
 	changed chan struct{}
 	fail    map[string]error
+	asked   atomic.Int64 // calls of Unsubscribed
 }
 
 func (w *watched) failing(method string, err error) {
@@ -101,10 +103,11 @@ func (w *watched) Extend(ctx context.Context, send int64, from notify.Cursor, mo
 }
 
 func (w *watched) Unsubscribed(ctx context.Context, of []notify.Subscription) (
-	map[notify.Subscription]notify.Unwanted, error) {
+	map[notify.Subscription]notify.Choice, error) {
 	if err := w.broken("Unsubscribed"); err != nil {
 		return nil, err
 	}
+	w.asked.Add(1)
 	return w.Store.Unsubscribed(ctx, of)
 }
 

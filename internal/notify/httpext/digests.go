@@ -40,11 +40,12 @@ func (f *handlers) setDigest(w http.ResponseWriter, r *http.Request) error {
 		Max      int      `json:"max"`
 		Key      string   `json:"key"`
 		Channels []string `json:"channels"`
+		Choice   []string `json:"choice"`
 	}
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	rule, err := notify.NewDigestRule(body.Window, body.Max, body.Key, body.Channels)
+	rule, err := notify.NewDigestRule(body.Window, body.Max, body.Key, body.Channels, body.Choice...)
 	if err != nil {
 		return err
 	}

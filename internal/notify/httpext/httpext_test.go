@@ -138,10 +138,10 @@ func TestUnsubscribeFromTheMail(t *testing.T) {
 		t.Helper()
 		one, two := notify.Subscription{UserID: "u-1", KindRef: news}, notify.Subscription{UserID: "u-2", KindRef: news}
 		found, err := w.Store.Unsubscribed(t.Context(), []notify.Subscription{one, two})
-		if err != nil || found[two] != 0 {
+		if err != nil || found[two].Unwanted != 0 {
 			t.Fatalf("unsubscribed are %v, %v, want not u-2", found, err)
 		}
-		return found[one] == notify.UnwantedAll
+		return found[one].Unwanted == notify.UnwantedAll
 	}
 	form := func(values ...string) apitest.Answer {
 		body := url.Values{}

@@ -104,14 +104,19 @@ type objectionBody struct {
 	CampaignTypeID string `json:"campaign_type_id,omitempty"`
 	Everything     bool   `json:"everything"`
 	// Channels are those that the recipient turned off; absent for all.
-	Channels []string `json:"channels,omitempty"`
+	Channels []string `json:"channels,omitzero"`
+	// Digest is how the recipient wants them to be collected, if not as the client says.
+	Digest notify.DigestChoice `json:"digest,omitzero"`
 	// Kept: only a hash is stored.
 	Kept bool `json:"kept"`
 }
 
 func presentObjection(o notify.Objection) objectionBody {
 	out := objectionBody{ClientID: o.ClientID, KindID: o.KindID, Kept: o.Kept, Channels: o.Unwanted.Names(),
-		Everything: o.KindRef == notify.KindRef{}}
+		Everything: o.KindRef == notify.KindRef{}, Digest: o.Digest}
+	if o.Unwanted == 0 {
+		out.Channels = []string{}
+	}
 	if o.ClientID == "" {
 		out.KindID, out.CampaignTypeID = "", o.KindID
 	}

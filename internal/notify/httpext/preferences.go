@@ -76,6 +76,9 @@ type kindPreferencesBody struct {
 	Subscribed bool `json:"subscribed"`
 	// Channels are those of the kind that reach the user.
 	Channels map[string]bool `json:"channels"`
+	// Digest is one of DigestChoices, if the user may choose.
+	Digest        string   `json:"digest,omitempty"`
+	DigestChoices []string `json:"digest_choices,omitempty"`
 }
 
 // of returns the preferences about a client, which it adds.
@@ -98,6 +101,12 @@ func presentPreferences(user string, global bool, all []notify.Preference) prefe
 			Subscribed: p.Unwanted != notify.UnwantedAll, Channels: map[string]bool{}}
 		for _, id := range p.Travels().Personal(!strings.HasPrefix(user, notify.AddressScheme)) {
 			body.Channels[id.String()] = !p.Unwanted.Has(id)
+		}
+		for _, c := range p.Choices() {
+			body.DigestChoices = append(body.DigestChoices, c.String())
+			if c == notify.DigestDefault || c == p.Digest { // what is no longer offered has no effect
+				body.Digest = c.String()
+			}
 		}
 		if p.CampaignType {
 			of.CampaignTypes[p.ID] = body
@@ -162,6 +171,7 @@ type preferenceChange struct {
 type kindChange struct {
 	Subscribed *bool            `json:"subscribed"`
 	Channels   map[string]*bool `json:"channels"`
+	Digest     *string          `json:"digest"`
 }
 
 // maxPreferences limits the kinds that one request changes.
@@ -302,8 +312,29 @@ func (f *handlers) wish(to *notify.PreferenceChange, ref notify.KindRef, user st
 			made.Channels[there[i]] = *on
 		}
 	}
+	if asked.Digest != nil {
+		choices := k.Choices()
+		i := slices.IndexFunc(choices, func(c notify.DigestChoice) bool { return c.String() == *asked.Digest })
+		if i < 0 {
+			*problems = append(*problems, path+".digest: "+digestProblem(choices))
+		} else {
+			made.Digest = &choices[i]
+		}
+	}
 	to.Wishes[ref] = made
 	return nil
+}
+
+// digestProblem says what users may choose.
+func digestProblem(choices []notify.DigestChoice) string {
+	if len(choices) == 0 {
+		return "this kind does not let users choose how notifications are collected"
+	}
+	names := make([]string, len(choices))
+	for i, c := range choices {
+		names[i] = c.String()
+	}
+	return "this kind lets users choose one of " + strings.Join(names, ", ")
 }
 
 // channelProblem says why a channel cannot be turned on or off.

@@ -453,3 +453,63 @@ func TestLinkOfOneKind(t *testing.T) {
 		t.Errorf("subscribing to the kind: %d, %s", got, preferences())
 	}
 }
+
+// TestDigestPreferences chooses how a kind is collected, with the API, the page, and as an administrator for an
+// address.
+func TestDigestPreferences(t *testing.T) {
+	t.Parallel()
+	w, shop := world(t)
+	w.Expect(1, shop, "POST", "/users/u-1", `{"kind_id":"news","text":"t"}`, 200, "")
+	finishAll(t, w)
+	user := w.User("u-1", "notification_preferences.read", "notification_preferences.write")
+	admin := w.Client("support", "notification_preferences.admin")
+	choose := func(name string) string { return `{"clients":{"shop":{"kinds":{"news":{"digest":"` + name + `"}}}}}` }
+	const path = "clients.shop.kinds.news.digest: this kind "
+	w.Expect(1, user, "PATCH", "/preferences", choose("daily"), 422,
+		path+"does not let users choose how notifications are collected")
+	if a := w.Expect(1, user, "GET", "/preferences", "", 200, ""); strings.Contains(a.Body, "digest") {
+		t.Errorf("a kind without a choice is shown as %s", a.Body)
+	}
+	w.Expect(1, shop, "PUT", "/kinds/news/digest", `{"choice":["daily","weekly"]}`, 200, "")
+	shows := func(digest, choices string) {
+		t.Helper()
+		want := fmt.Sprintf(`"digest":%q,"digest_choices":[%s]`, digest, choices)
+		if a := w.Expect(1, user, "GET", "/preferences", "", 200, ""); !strings.Contains(a.Body, want) {
+			t.Errorf("preferences are %s, want %s", a.Body, want)
+		}
+	}
+	const choices = `"default","daily","weekly"`
+	shows("default", choices)
+	w.Expect(1, user, "PATCH", "/preferences", choose("hourly"), 422,
+		path+"lets users choose one of default, daily, weekly")
+	w.Expect(2, user, "PATCH", "/preferences", choose("daily"), 200, "")
+	shows("daily", choices)
+	w.Expect(2, admin, "PATCH", "/preferences/mailto:ann@example.com", choose("weekly"), 200, "")
+	const want = "[map[channels:[] client_id:shop digest:daily everything:false kept:false kind_id:news]]"
+	if got := fmt.Sprint(look(t, w, shop, "user_id=u-1").Unsubscribed); got != want {
+		t.Errorf("the person's data has %s", got)
+	}
+
+	link := "/unsubscribe/" + w.Unsubscriber.Make(actions.Grant{UserID: "u-1",
+		Kind: notify.KindRef{ClientID: "shop", KindID: "news"}})
+	save := func(had, digest string) {
+		t.Helper()
+		form := url.Values{"choice": {"save"}, "form": {"2"}, "kind": {"kind/shop/news"}, "shown": {"0.email"},
+			"lit": {"0.email"}, "on": {"0.email"}, "digested.0": {had}, "digest.0": {digest}}
+		a := w.Call(1, "", "POST", link, form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+		if a.Status != 200 {
+			t.Errorf("saving answers %d %s", a.Status, a.Body)
+		}
+	}
+	save("default", "default") // it was changed elsewhere since the page was opened
+	shows("daily", choices)
+	save("daily", "weekly")
+	shows("weekly", choices)
+	if a := w.Call(1, "", "GET", link, ""); !strings.Contains(a.Body, `<option value="weekly" selected>`) {
+		t.Errorf("the page shows %s", a.Body)
+	}
+
+	// What is no longer offered has no effect.
+	w.Expect(1, shop, "PUT", "/kinds/news/digest", `{"choice":["daily"]}`, 200, "")
+	shows("default", `"default","daily"`)
+}

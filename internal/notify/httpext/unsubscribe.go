@@ -117,7 +117,7 @@ func (f *handlers) show(w http.ResponseWriter, r *http.Request, h holder, done s
 	if err != nil {
 		return err
 	}
-	data := pageData{Title: h.title, Critical: h.critical, Off: off[this].All(h.channels, h.isUser()),
+	data := pageData{Title: h.title, Critical: h.critical, Off: off[this].Unwanted.All(h.channels, h.isUser()),
 		Global: all.Global, All: !h.onlyKind}
 	if data.All {
 		view := prefer.ViewOf(r.URL.Query())

@@ -297,7 +297,7 @@ func TestUnsubscribers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return found[user] == notify.UnwantedAll
+		return found[user].Unwanted == notify.UnwantedAll
 	}
 	if !off() {
 		t.Error("the user is still on the list")

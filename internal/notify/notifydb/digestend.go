@@ -383,8 +383,8 @@ func (e *ending) finish(tx *db.Tx, entries []*entry, messages map[int64]int64) e
 	for end, list := range groups {
 		status, _ := statusNumber(end.status)
 		if _, err := tx.Exec("UPDATE notify_messages SET status = ?, lane = lane & 255, due = 0, updated = ?, "+
-			"parked = FALSE, digest = ?, reason = ? WHERE "+query.NumbersIn(tx.Dialect(), "number"), status, db.Nanos(e.now),
-			end.digest, reasons[end.status], query.NumberList(tx.Dialect(), list)); err != nil {
+			"parked = FALSE, quiet = FALSE, digest = ?, reason = ? WHERE "+query.NumbersIn(tx.Dialect(), "number"), status,
+			db.Nanos(e.now), end.digest, reasons[end.status], query.NumberList(tx.Dialect(), list)); err != nil {
 			return err
 		}
 	}

@@ -216,7 +216,8 @@ func (f *finish) apply(m *notify.Message, o notify.Outcome, of *notify.Send) cha
 	*counter(&t.Counts, status)++
 	t.latest = max(t.latest, db.Nanos(o.At))
 
-	f.delays.postponed(of, m, o.Quiet && o.Status == notify.Retry, o.Paced && o.Status == notify.Retry)
+	f.delays.postponed(of, m, o.Quiet && o.Status == notify.Retry || o.Entry != nil && o.Entry.Chosen,
+		o.Paced && o.Status == notify.Retry)
 	m.Status, m.Reason, m.Parked = o.Status, o.Reason, o.Parked
 	m.Updated = db.Time(db.Nanos(o.At))
 	m.Due = time.Time{}

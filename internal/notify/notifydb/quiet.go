@@ -7,6 +7,7 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
 	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/repeats"
 )
 
 const (
@@ -16,13 +17,17 @@ const (
 
 	quietOfUser    = "SELECT number FROM notify_messages WHERE quiet AND user_id = ?"
 	quietOfAddress = "SELECT number FROM notify_messages WHERE quiet AND user_id = '' AND lower(email) = ?"
-	quietDue       = " AND due > ? LIMIT ?"
+	// What is in a digest that its recipient has chosen is not due.
+	quietDue = " AND due > ? AND digest = 0 LIMIT ?"
 )
 
 // ChangePreferences implements notify.Store. Messages that wait for the end of quiet hours are decided again when these
-// change.
+// change, and digests of the user's own interval end when the user chooses another one.
 func (s *Store) ChangePreferences(ctx context.Context, userID string, c notify.PreferenceChange) error {
-	if err := s.Choices.ChangePreferences(ctx, userID, c); err != nil || c.Quiet == nil && !c.NoQuiet {
+	if err := s.Choices.ChangePreferences(ctx, userID, c); err != nil {
+		return err
+	}
+	if err := s.endOwnDigests(ctx, userID, c.Wishes); err != nil || c.Quiet == nil && !c.NoQuiet {
 		return err
 	}
 	of, who := quietOfUser, userID
@@ -49,7 +54,7 @@ func (s *Store) wakeQuiet(ctx context.Context, of, who string) (n int, err error
 		}
 		// They are locked in the order of Finish, which may have changed some meanwhile.
 		numbers, err = db.All(tx, query.ScanNumber, "SELECT number FROM notify_messages WHERE "+
-			query.NumbersIn(tx.Dialect(), "number")+" AND quiet ORDER BY number"+query.ForUpdate(tx.Dialect()),
+			query.NumbersIn(tx.Dialect(), "number")+" AND quiet AND digest = 0 ORDER BY number"+query.ForUpdate(tx.Dialect()),
 			query.NumberList(tx.Dialect(), numbers))
 		if err != nil {
 			return err
@@ -62,4 +67,34 @@ func (s *Store) wakeQuiet(ctx context.Context, of, who string) (n int, err error
 		s.held.queued(notify.PriorityRetry, due)
 	}
 	return n, err
+}
+
+// endOwnDigests makes digests due that collect at an interval that a user has no longer chosen.
+func (s *Store) endOwnDigests(ctx context.Context, userID string, wishes map[notify.KindRef]notify.Wish) error {
+	to := notify.Recipient{UserID: userID}
+	if address, is := strings.CutPrefix(userID, notify.AddressScheme); is {
+		to = notify.Recipient{Email: address}
+	}
+	due := db.Nanos(s.steady())
+	for ref, wish := range wishes {
+		if wish.Digest == nil {
+			continue
+		}
+		err := s.lock(ctx, func(tx *db.Tx) error {
+			for to.Channel = range notify.ChannelID(notify.ChannelCount) {
+				for _, name := range notify.OwnDigests(*wish.Digest) {
+					if _, err := tx.Exec("UPDATE notify_digests SET due = ? WHERE client_id = ? AND kind_id = ? AND channel = ? "+
+						"AND recipient = ? AND name = ? AND sealed = 0 AND due > ?", due, ref.ClientID, ref.KindID,
+						int(to.Channel), repeats.MemberOf(to), name, due); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -183,7 +183,7 @@ func (k *kit) objections(s notify.Store) {
 		all = append(all, notify.Subscription{UserID: user, KindRef: ref})
 	}
 	look := func() []notify.Unwanted {
-		set := value[map[notify.Subscription]notify.Unwanted](k)(s.Unsubscribed(k.ctx, all))
+		set := k.unwanted(s, all...)
 		return []notify.Unwanted{set[all[0]], set[all[1]], set[all[2]]}
 	}
 	mail, both := notify.UnwantedOn(notify.Email), notify.UnwantedOn(notify.Email, notify.Inbox)

@@ -90,9 +90,18 @@ func testUnsubscribed(k *kit) {
 	k.must(s.ChangePreferences(k.ctx, "u4", notify.PreferenceChange{Wishes: map[notify.KindRef]notify.Wish{
 		kind: turning(notify.Inbox, false)}}))
 	want[notify.Subscription{UserID: "u4", KindRef: kind}] = notify.UnwantedOn(notify.Inbox)
-	look := value[map[notify.Subscription]notify.Unwanted](k)
-	k.equal("unsubscribed", look(s.Unsubscribed(k.ctx, all)), want)
-	k.equal("of no users", look(s.Unsubscribed(k.ctx, nil)), map[notify.Subscription]notify.Unwanted{})
+	k.equal("unsubscribed", k.unwanted(s, all...), want)
+	k.equal("of no users", k.unwanted(s), map[notify.Subscription]notify.Unwanted{})
+}
+
+// unwanted returns on which channels users do not want kinds.
+func (k *kit) unwanted(s notify.Store, of ...notify.Subscription) map[notify.Subscription]notify.Unwanted {
+	k.Helper()
+	all := map[notify.Subscription]notify.Unwanted{}
+	for of, c := range value[map[notify.Subscription]notify.Choice](k)(s.Unsubscribed(k.ctx, of)) {
+		all[of] = c.Unwanted
+	}
+	return all
 }
 
 // turning returns the wish to turn a channel on or off.
@@ -148,11 +157,12 @@ func testWishes(k *kit) {
 		}
 		_, kinds, err := s.Preferences(k.ctx, "u")
 		k.must(err)
-		k.equal(step.name, kinds, []notify.Preference{{SourceDescription: "C", Unwanted: step.want,
+		k.equal(step.name, kinds, []notify.Preference{{SourceDescription: "C", Choice: notify.Choice{Unwanted: step.want},
 			Kind: notify.Kind{ClientID: "c", ID: "a", TemplateID: notify.DefaultTemplate,
 				Channels: notify.ChannelsOf(notify.Email, notify.Inbox)}}})
 		k.equal(step.name, types(s.CampaignPreferences(k.ctx, "u")), []notify.Preference{{CampaignType: true,
-			SourceDescription: "S", Unwanted: step.want, Kind: notify.Kind{ClientID: "c", ID: "type", Description: "T"}}})
+			SourceDescription: "S", Choice: notify.Choice{Unwanted: step.want},
+			Kind: notify.Kind{ClientID: "c", ID: "type", Description: "T"}}})
 	}
 }
 
@@ -171,8 +181,7 @@ func testWishesTogether(k *kit) {
 	}
 	all.Wait()
 	of := notify.Subscription{UserID: "u", KindRef: ref}
-	look := value[map[notify.Subscription]notify.Unwanted](k)
-	k.equal("unwanted", look(s.Unsubscribed(k.ctx, []notify.Subscription{of})),
+	k.equal("unwanted", k.unwanted(s, of),
 		map[notify.Subscription]notify.Unwanted{of: notify.UnwantedOn(notify.Email, notify.Inbox, notify.Hook)})
 }
 

@@ -249,10 +249,10 @@ func testTexts(k *kit) {
 		_, err = s.Template(k.ctx, bad)
 		k.wantErr(err, notify.ErrNotFound)
 		k.wantErr(s.DeleteTemplate(k.ctx, bad), notify.ErrNotFound)
-		k.equal("unsubscribed", value[map[notify.Subscription]notify.Unwanted](k)(s.Unsubscribed(k.ctx, []notify.Subscription{
-			{UserID: bad, KindRef: notify.KindRef{ClientID: "c", KindID: "k"}},
-			{UserID: "u", KindRef: notify.KindRef{ClientID: bad, KindID: bad}},
-		})), map[notify.Subscription]notify.Unwanted{})
+		k.equal("unsubscribed", k.unwanted(s,
+			notify.Subscription{UserID: bad, KindRef: notify.KindRef{ClientID: "c", KindID: "k"}},
+			notify.Subscription{UserID: "u", KindRef: notify.KindRef{ClientID: bad, KindID: bad}},
+		), map[notify.Subscription]notify.Unwanted{})
 		refused("preference", s.ChangePreferences(k.ctx, "u", notify.PreferenceChange{
 			Kinds: map[notify.KindRef]bool{{ClientID: bad, KindID: "k"}: false}}))
 		k.equal("suppressed", value[map[string]bool](k)(s.Suppressed(k.ctx, []string{bad})), map[string]bool{})

@@ -148,6 +148,8 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"WorkflowFlood", testWorkflowFlood},
 		{"WorkflowPurge", testWorkflowPurge},
 		{"DigestRule", testDigestRule},
+		{"DigestChoice", testDigestChoice},
+		{"OwnDigests", testOwnDigests},
 		{"Digests", testDigests},
 		{"DigestFull", testDigestFull},
 		{"DigestLife", testDigestLife},

@@ -2,6 +2,7 @@ package preferences
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"ingot/internal/base/db"
@@ -20,15 +21,20 @@ func (s *Choices) hash(ctx context.Context) (func(of, text string) string, error
 	return func(of, text string) string { return hash("notify objection: " + of + "\x00" + text) }, err
 }
 
-// objection is a row of what a user does not want.
+// objection is a row of what a user has chosen.
 type objection struct {
 	notify.Subscription
-	unwanted notify.Unwanted
+	notify.Choice
 }
 
 func scanObjection(row db.Scanner) (o objection, err error) {
-	err = row.Scan(&o.UserID, &o.ClientID, &o.KindID, &o.unwanted)
+	err = row.Scan(&o.UserID, &o.ClientID, &o.KindID, &o.Unwanted, &o.Digest)
 	return o, err
+}
+
+func scanChoice(row db.Scanner) (c notify.Choice, err error) {
+	err = row.Scan(&c.Unwanted, &c.Digest)
+	return c, err
 }
 
 // objections returns what stays of erased persons, by the given texts. It costs one small query as long as there is
@@ -59,7 +65,7 @@ func (s *Choices) objections(ctx context.Context, of string, texts []string) ([]
 			o, err := scanObjection(row)
 			o.UserID = plain[o.UserID]
 			return o, err
-		}, "SELECT hash, client_id, kind_id, channels FROM notify_objections WHERE "+query.TextsIn(tx.Dialect(), "hash")+
+		}, "SELECT hash, client_id, kind_id, channels, 0 FROM notify_objections WHERE "+query.TextsIn(tx.Dialect(), "hash")+
 			" ORDER BY client_id, kind_id", list)
 	})
 }
@@ -93,13 +99,15 @@ func (s *Choices) ErasePreferences(ctx context.Context, p notify.Person, count C
 		where, args := ownSubscriptions(p, subscriber)
 		err := query.Write(ctx, s.db, func(tx *db.Tx) error {
 			gone, err := query.Matching(tx, scanObjection, "DELETE FROM notify_unsubscribes WHERE "+where+
-				" RETURNING user_id, client_id, kind_id, channels", args...)
+				" RETURNING user_id, client_id, kind_id, channels, digest", args...)
 			if err != nil {
 				return err
 			}
+			// How messages were collected is forgotten.
+			gone = slices.DeleteFunc(gone, func(o objection) bool { return o.Unwanted == 0 })
 			for _, g := range gone {
 				if _, err := tx.Exec(newObjection, hash(hashOfSubscriber, subscriber), g.ClientID, g.KindID, "unsubscribed",
-					db.Nanos(s.now()), int64(g.unwanted)); err != nil {
+					db.Nanos(s.now()), int64(g.Unwanted)); err != nil {
 					return err
 				}
 			}
@@ -169,8 +177,8 @@ func (s *Choices) ObjectionsOf(ctx context.Context, p notify.Person) (all []noti
 		found, err := query.Read(ctx, s.db, func(tx *db.Tx) ([]notify.Objection, error) {
 			return query.Matching(tx, func(row db.Scanner) (notify.Objection, error) {
 				o, err := scanObjection(row)
-				return notify.Objection{Subscription: o.Subscription, Unwanted: o.unwanted}, err
-			}, "SELECT user_id, client_id, kind_id, channels FROM notify_unsubscribes WHERE "+where+
+				return notify.Objection{Subscription: o.Subscription, Choice: o.Choice}, err
+			}, "SELECT user_id, client_id, kind_id, channels, digest FROM notify_unsubscribes WHERE "+where+
 				" ORDER BY client_id, kind_id", args...)
 		})
 		if err != nil {
@@ -183,7 +191,7 @@ func (s *Choices) ObjectionsOf(ctx context.Context, p notify.Person) (all []noti
 		}
 		for _, k := range kept {
 			if p.All || k.ClientID == p.ClientID {
-				all = append(all, notify.Objection{Subscription: k.Subscription, Unwanted: k.unwanted, Kept: true})
+				all = append(all, notify.Objection{Subscription: k.Subscription, Choice: k.Choice, Kept: true})
 			}
 		}
 	}

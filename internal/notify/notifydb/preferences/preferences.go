@@ -22,10 +22,10 @@ func (s *Choices) Preferences(ctx context.Context, userID string) (global bool, 
 		}
 		global = own[0] > 0
 		return db.All(tx, func(row db.Scanner) (p notify.Preference, err error) {
-			p.Kind, err = catalog.ScanKind(query.Longer(row, &p.SourceDescription, &p.Unwanted))
+			p.Kind, err = catalog.ScanKind(query.Longer(row, &p.SourceDescription, &p.Unwanted, &p.Digest))
 			return p, err
 		}, `SELECT k.client_id, k.id, k.description, k.critical, k.template_id, k.channels, k.workflow, k.digest, k.throttle, k.kept,
-				c.description, COALESCE(u.channels, 0)
+				c.description, COALESCE(u.channels, 0), COALESCE(u.digest, 0)
 			FROM notify_receipts r
 			JOIN notify_kinds k ON k.client_id = r.client_id
 			JOIN notify_clients c ON c.id = k.client_id
@@ -72,7 +72,7 @@ func (s *Choices) addKept(ctx context.Context, userID string, to []notify.Prefer
 		global = global || k.KindRef == notify.KindRef{}
 		for i := range to {
 			if k.KindRef == to[i].Ref() {
-				to[i].Unwanted |= k.unwanted
+				to[i].Unwanted |= k.Unwanted
 			}
 		}
 	}
@@ -90,12 +90,13 @@ func (s *Choices) ChangePreferences(ctx context.Context, userID string, c notify
 	if err != nil {
 		return err
 	}
-	wholly := func(receive bool) func(notify.Unwanted) notify.Unwanted {
-		return func(notify.Unwanted) notify.Unwanted {
-			if receive {
-				return 0
+	wholly := func(receive bool) func(notify.Choice) notify.Choice {
+		return func(c notify.Choice) notify.Choice {
+			c.Unwanted = 0
+			if !receive {
+				c.Unwanted = notify.UnwantedAll
 			}
-			return notify.UnwantedAll
+			return c
 		}
 	}
 	return query.Write(ctx, s.db, func(tx *db.Tx) error {
@@ -111,7 +112,7 @@ func (s *Choices) ChangePreferences(ctx context.Context, userID string, c notify
 		}
 		for ref, wish := range c.Wishes {
 			if err := choose(tx, userID, kept, ref,
-				func(u notify.Unwanted) notify.Unwanted { return u.After(wish) }); err != nil {
+				func(c notify.Choice) notify.Choice { return c.After(wish) }); err != nil {
 				return err
 			}
 		}
@@ -125,18 +126,19 @@ func (s *Choices) ChangePreferences(ctx context.Context, userID string, c notify
 	})
 }
 
-// choose changes what a user does not want. kept is the hash under which earlier choices of theirs may have stayed.
-func choose(tx *db.Tx, userID, kept string, ref notify.KindRef, change func(notify.Unwanted) notify.Unwanted) error {
-	stored, err := db.All(tx, query.ScanNumber, `SELECT channels FROM notify_unsubscribes WHERE user_id = ? AND client_id = ? AND
-			kind_id = ?
-		UNION ALL SELECT channels FROM notify_objections WHERE hash = ? AND client_id = ? AND kind_id = ?`,
+// choose changes what a user has chosen. kept is the hash under which earlier choices of theirs may have stayed.
+func choose(tx *db.Tx, userID, kept string, ref notify.KindRef, change func(notify.Choice) notify.Choice) error {
+	stored, err := db.All(tx, scanChoice, `SELECT channels, digest FROM notify_unsubscribes WHERE user_id = ? AND
+			client_id = ? AND kind_id = ?
+		UNION ALL SELECT channels, 0 FROM notify_objections WHERE hash = ? AND client_id = ? AND kind_id = ?`,
 		userID, ref.ClientID, ref.KindID, kept, ref.ClientID, ref.KindID)
 	if err != nil {
 		return err
 	}
-	var before notify.Unwanted
-	for _, channels := range stored {
-		before |= notify.Unwanted(channels) //nolint:gosec // written below
+	var before notify.Choice
+	for _, c := range stored {
+		before.Unwanted |= c.Unwanted
+		before.Digest = max(before.Digest, c.Digest) // one of them has none
 	}
 	after := change(before)
 	if after == before {
@@ -145,19 +147,19 @@ func choose(tx *db.Tx, userID, kept string, ref notify.KindRef, change func(noti
 	if _, err := withdraw(tx, kept, ref); err != nil {
 		return err
 	}
-	if after == 0 {
+	if after == (notify.Choice{}) {
 		_, err = tx.Exec("DELETE FROM notify_unsubscribes WHERE user_id = ? AND client_id = ? AND kind_id = ?", userID,
 			ref.ClientID, ref.KindID)
 		return err
 	}
-	_, err = tx.Exec(query.Insert("notify_unsubscribes", "user_id, client_id, kind_id, channels")+
-		" ON CONFLICT (user_id, client_id, kind_id) DO UPDATE SET channels = excluded.channels",
-		userID, ref.ClientID, ref.KindID, int64(after))
+	_, err = tx.Exec(query.Insert("notify_unsubscribes", "user_id, client_id, kind_id, channels, digest")+
+		" ON CONFLICT (user_id, client_id, kind_id) DO UPDATE SET channels = excluded.channels, digest = excluded.digest",
+		userID, ref.ClientID, ref.KindID, int64(after.Unwanted), int64(after.Digest))
 	return err
 }
 
 // Unsubscribed implements notify.Store.
-func (s *Choices) Unsubscribed(ctx context.Context, of []notify.Subscription) (map[notify.Subscription]notify.Unwanted,
+func (s *Choices) Unsubscribed(ctx context.Context, of []notify.Subscription) (map[notify.Subscription]notify.Choice,
 	error) {
 	users := make([]string, len(of))
 	for i, o := range of {
@@ -169,8 +171,8 @@ func (s *Choices) Unsubscribed(ctx context.Context, of []notify.Subscription) (m
 	}
 	// A user's rows are few and next to each other, so all of them are read.
 	rows, err := query.Read(ctx, s.db, func(tx *db.Tx) ([]objection, error) {
-		return db.All(tx, scanObjection, "SELECT user_id, client_id, kind_id, channels FROM notify_unsubscribes WHERE "+
-			query.TextsIn(tx.Dialect(), "user_id"), list)
+		return db.All(tx, scanObjection, "SELECT user_id, client_id, kind_id, channels, digest FROM notify_unsubscribes "+
+			"WHERE "+query.TextsIn(tx.Dialect(), "user_id"), list)
 	})
 	if err != nil {
 		return nil, err
@@ -179,14 +181,19 @@ func (s *Choices) Unsubscribed(ctx context.Context, of []notify.Subscription) (m
 	if err != nil {
 		return nil, err
 	}
-	left := make(map[notify.Subscription]notify.Unwanted, len(rows)+len(kept))
+	left := make(map[notify.Subscription]notify.Choice, len(rows)+len(kept))
 	for _, u := range append(rows, kept...) {
-		left[u.Subscription] |= u.unwanted
+		c := left[u.Subscription]
+		c.Unwanted |= u.Unwanted
+		c.Digest = max(c.Digest, u.Digest)
+		left[u.Subscription] = c
 	}
-	set := map[notify.Subscription]notify.Unwanted{}
+	set := map[notify.Subscription]notify.Choice{}
 	for _, o := range of {
-		if u := left[o] | left[notify.Subscription{UserID: o.UserID}]; u != 0 {
-			set[o] = u
+		c := left[o]
+		c.Unwanted |= left[notify.Subscription{UserID: o.UserID}].Unwanted
+		if c != (notify.Choice{}) {
+			set[o] = c
 		}
 	}
 	return set, nil
