@@ -347,10 +347,14 @@ func (s *site) answers(t *testing.T, app string) {
 	})
 }
 
+// trialGroup is part of the control group of a trial container, which a server that starts has for a moment.
+const trialGroup = "/trial-"
+
 // instances returns the processes of instances, by id and start time.
 func (s *site) instances(t *testing.T) []string {
 	t.Helper()
-	return strings.Split(s.run(t, `for p in $(pgrep -f '^/.ingot-init' || true); do echo "$p@$(cut -d ' ' -f 22 /proc/$p/stat)"; done | sort`), "\n")
+	return strings.Split(s.run(t, `for p in $(pgrep -f '^/.ingot-init' || true); do
+grep -q `+trialGroup+` /proc/$p/cgroup || echo "$p@$(cut -d ' ' -f 22 /proc/$p/stat)"; done | sort`), "\n")
 }
 
 func (s *site) sameInstances(t *testing.T, what string, want []string) {
