@@ -113,16 +113,26 @@ func (w *worker) call(f func() error) error {
 	return err
 }
 
-// OnOwnThread calls f on a thread that ends afterwards. It is never the first thread of the process, which does
-// not end, and whose namespaces /proc/self shows as those of the process.
+// OnOwnThread calls f on a thread that ends afterwards.
 func OnOwnThread(f func() error) error {
+	return apart(func() (bool, error) { return false, f() })
+}
+
+// apart calls f on a thread that nothing else uses meanwhile. Unless f reports that the thread is as it was, it ends
+// afterwards. It is never the first thread of the process, which does not end, and whose namespaces /proc/self shows
+// as those of the process.
+func apart(f func() (asBefore bool, err error)) error {
 	return <-background.Async("network namespace", func() error {
-		runtime.LockOSThread() // never unlocked, so that the thread ends with this goroutine
-		if unix.Gettid() != unix.Getpid() {
-			return f()
+		runtime.LockOSThread() // a thread that is still locked ends with its goroutine
+		if unix.Gettid() == unix.Getpid() {
+			defer runtime.UnlockOSThread() // unchanged, and occupied meanwhile
+			return apart(f)
 		}
-		defer runtime.UnlockOSThread() // unchanged, and occupied meanwhile
-		return OnOwnThread(f)
+		asBefore, err := f()
+		if asBefore {
+			runtime.UnlockOSThread()
+		}
+		return err
 	})
 }
 
@@ -138,13 +148,8 @@ func Within[T any](ns *os.File, f func() (T, error)) (result T, err error) {
 		})
 		return result, err
 	}
-	err = <-background.Async("network namespace", func() error {
-		runtime.LockOSThread()
-		back, err := visit(ns, func() (err error) { result, err = f(); return err })
-		if back {
-			runtime.UnlockOSThread() // else the thread ends with this goroutine
-		}
-		return err
+	err = apart(func() (bool, error) {
+		return visit(ns, func() (err error) { result, err = f(); return err })
 	})
 	return result, err
 }

@@ -37,28 +37,27 @@ type elsewhere struct {
 func newElsewhere(t *testing.T) *elsewhere {
 	t.Helper()
 	need(t)
-	hold := exec.Command("unshare", "-n", "sleep", "600")
-	if err := hold.Start(); err != nil {
-		t.Fatal(err)
-	}
+	hold := exec.Command("unshare", "-n", "sh", "-c", "echo unshared; exec cat")
+	in, err := hold.StdinPipe() // it ends with this process
+	testkit.Must(t, err)
+	out, err := hold.StdoutPipe()
+	testkit.Must(t, err)
+	testkit.Must(t, hold.Start())
 	t.Cleanup(func() {
+		_ = in.Close()
 		_ = hold.Process.Kill()
 		_ = hold.Wait()
 	})
-	e := &elsewhere{t: t, pid: hold.Process.Pid}
-	own, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
-		t.Fatal(err)
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("unshare: %v", err)
 	}
-	testkit.Eventually(t, "unshare did its work", func() bool {
-		ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", e.pid))
-		return err == nil && ns != own
-	})
+	e := &elsewhere{t: t, pid: hold.Process.Pid}
 	// A network of documentation (RFC 5737), four addresses of it that no other has.
 	base := netip.AddrFrom4([4]byte{198, 51, 100, byte(reserved(t)) * 4})
 	here, there := base.Next(), base.Next().Next()
 	name := "igt-" + strings.ToLower(rand.Text()[:10])
 	e.addr, e.link = there, name
+	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", name).Run() }) // also of a half
 	for _, args := range []string{
 		"ip link add " + name + " type veth peer name eth0 netns " + fmt.Sprint(e.pid),
 		"ip addr add " + here.String() + "/30 dev " + name, "ip link set " + name + " up",
@@ -71,7 +70,6 @@ func newElsewhere(t *testing.T) *elsewhere {
 			t.Fatalf("%s: %v: %s", args, err, out)
 		}
 	}
-	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", name).Run() })
 	return e
 }
 
