@@ -140,7 +140,7 @@ func (r *DigestRule) Name(data map[string]any) string {
 		}
 		text = string(raw)
 	}
-	if len(text) > maxDigestName || !storableText(text) {
+	if len(text) > maxDigestName || !storableText(text) || strings.HasPrefix(text, own) {
 		sum := sha256.Sum256([]byte(text))
 		return "sha256 " + hex.EncodeToString(sum[:])
 	}

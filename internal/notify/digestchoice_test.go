@@ -80,3 +80,23 @@ func TestCollecting(t *testing.T) {
 		}
 	}
 }
+
+// TestErasedSendCountsAsBefore: whether messages count as collected does not change when their send loses its content.
+func TestErasedSendCountsAsBefore(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]Send{
+		"text": {}, "attachment": {Attachments: []Attachment{{}}}, "event": {Content: Content{Event: &Invitation{}}},
+	} {
+		s.DigestRule = &DigestRule{Window: Delay(time.Hour)}
+		if got, want := (&s).Delays(Email), name == "text"; got != want {
+			t.Fatalf("%s: %t before", name, got)
+		}
+		erased := s.WithoutContent(Person{})
+		if got, want := erased.Delays(Email), s.Delays(Email); got != want {
+			t.Errorf("%s: %t, want %t as before", name, got, want)
+		}
+	}
+	if got := (&DigestRule{Key: "k"}).Name(map[string]any{"k": own + "daily"}); strings.HasPrefix(got, own) {
+		t.Errorf("data lead to the digest that a user has chosen: %q", got)
+	}
+}

@@ -176,6 +176,9 @@ func (s Send) WithoutContent(p Person) Send {
 		}
 		audiences = append(audiences, a)
 	}
+	if len(s.Attachments) > 0 || s.Content.Event != nil {
+		s.DigestRule = nil // its messages are not collected, and did not count as such
+	}
 	s.Audiences, s.Content, s.Data, s.Locale, s.Digest = audiences, Content{}, json.RawMessage(nil), "", s.Digest.erased()
 	s.Attachments = nil
 	return s

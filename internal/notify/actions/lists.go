@@ -114,9 +114,11 @@ func (s *Service) storeList(ctx context.Context, id string, r Request, of *notif
 		if why := checkMember(m); why != "" {
 			return 0, 0, fault.Invalid(fmt.Sprintf("recipient %d %s; nothing was sent", number, why))
 		}
-		if m.OnlyPhone() && !of.Channels.Has(notify.SMS) {
-			return 0, 0, fault.Invalid(fmt.Sprintf("recipient %d has only a phone number, and the kind %q has no channel %s; "+
-				"nothing was sent", number, r.KindID, notify.SMS))
+		if why := unreachable(m, r.KindID, of.Channels); why != "" {
+			if r.Occurrence != nil {
+				continue // the kind has lost the channel since; the others get the message
+			}
+			return 0, 0, fault.Invalid(fmt.Sprintf("recipient %d %s; nothing was sent", number, why))
 		}
 		if err := check.member(number, m); err != nil {
 			return 0, 0, err
@@ -143,6 +145,14 @@ func (s *Service) storeList(ctx context.Context, id string, r Request, of *notif
 		}
 	}
 	return added, duplicates, store()
+}
+
+// unreachable returns why a recipient cannot get messages of a kind with these channels, or "".
+func unreachable(m notify.Member, kind string, channels notify.Channels) string {
+	if !m.OnlyPhone() || channels.Has(notify.SMS) {
+		return ""
+	}
+	return fmt.Sprintf("has only a phone number, and the kind %q has no channel %s", kind, notify.SMS)
 }
 
 // checkMember returns what is wrong with a recipient, or "".

@@ -106,7 +106,8 @@ func (s *Service) CheckRecurring(ctx context.Context, r *notify.Recurring) error
 	if err := s.CheckTemplate(ctx, request.Template); err != nil {
 		return err
 	}
-	if err := s.describe(ctx, request, &notify.Send{ClientID: r.ClientID}); err != nil {
+	send := notify.Send{ClientID: r.ClientID}
+	if err := s.describe(ctx, request, &send); err != nil {
 		return err
 	}
 	check, err := s.dataCheck(ctx, notify.KindRef{ClientID: request.Client, KindID: request.KindID}, request.Data)
@@ -126,6 +127,9 @@ func (s *Service) CheckRecurring(ctx context.Context, r *notify.Recurring) error
 	}
 	for i, m := range r.Message.Members {
 		if why := checkMember(m); why != "" {
+			return fault.Invalid(fmt.Sprintf("recipient %d %s", i+1, why))
+		}
+		if why := unreachable(m, request.KindID, send.Channels); why != "" {
 			return fault.Invalid(fmt.Sprintf("recipient %d %s", i+1, why))
 		}
 		if err := check.member(i+1, m); err != nil {

@@ -125,6 +125,11 @@ func TestPhoneOnly(t *testing.T) {
 		if !strings.Contains(a.Message(), "recipient 1 has only a phone number") {
 			t.Errorf("without the channel: %s", a.Body)
 		}
+		a = w.Expect(version, c, "PUT", "/recurring_sends/weekly", `{"cron":"0 9 * * mon","zone":"UTC","send":`+
+			to("news", "")+`}`, 422, "")
+		if !strings.Contains(a.Message(), "recipient 1 has only a phone number") {
+			t.Errorf("again and again without the channel: %s", a.Body)
+		}
 		w.Expect(version, c, "PUT", "/providers/gateway", `{"channel":"sms","url":"https://example.com/"}`, 200, "")
 		w.Expect(version, c, "PUT", "/kinds/news/channels", `{"channels":["email","sms"]}`, 200, "")
 		for _, wrong := range []string{`{}`, `{"phone":""}`, `{"phone":"0151"}`, `{"phone":"+49 151"}`,

@@ -88,10 +88,16 @@ func (w *world) start() (*recurring.Runner, func()) {
 // set creates a recurring send.
 func (w *world) set(name, cron, zone string, count int) {
 	w.t.Helper()
+	w.setFor(name, cron, zone, count, notify.Member{Email: "a@example.com"})
+}
+
+// setFor creates a recurring send to these recipients.
+func (w *world) setFor(name, cron, zone string, count int, to ...notify.Member) {
+	w.t.Helper()
 	one := notify.Recurring{RecurringRef: notify.RecurringRef{ClientID: "shop", Name: name},
 		Timetable: notify.Timetable{Cron: cron, Zone: zone, Count: count},
 		Message: notify.RecurringMessage{KindID: "news", Content: notify.Content{Subject: "S", Text: "T"},
-			Members: []notify.Member{{Email: "a@example.com"}}},
+			Members: to},
 		Created: w.clock.Now(), Updated: w.clock.Now()}
 	testkit.Must(w.t, recurring.Begin(&one, w.clock.Now()))
 	testkit.Must(w.t, w.store.SetRecurring(w.t.Context(), one))
@@ -157,6 +163,25 @@ func TestDaylightSaving(t *testing.T) {
 		if len(w.sent) > 0 {
 			t.Errorf("also sent: %+v", <-w.sent)
 		}
+	})
+}
+
+// TestKindWithoutText: when a kind has no text messages any more, those who have only a phone number are left out, and the
+// others get what they got before.
+func TestKindWithoutText(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const number = "+4915112345678"
+		w := newWorld(t, d, "2026-11-18T08:00:00Z")
+		w.setFor("daily", "0 9 * * *", "UTC", 0, notify.Member{Email: number, Phone: number},
+			notify.Member{Email: "a@example.com"})
+		r, _ := w.start()
+		w.waits("daily", "2026-11-18T09:00:00Z", 0)
+		w.until(r, "2026-11-18T09:00:00Z")
+		if a := w.next(); a.err != nil {
+			t.Errorf("it failed for all: %v", a.err)
+		}
+		w.waits("daily", "2026-11-19T09:00:00Z", 1)
 	})
 }
 
