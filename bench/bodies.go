@@ -16,8 +16,8 @@ import (
 
 var bodiesSection = Section{
 	Name: "bodies",
-	About: "answers and uploads of 1 and 64 kB, with their length and in chunks, and frames of WebSockets, compared with " +
-		"a stock httputil.ReverseProxy, nginx and haproxy",
+	About: "answers and uploads of 1 and 64 kB, with their length and in chunks, and frames of WebSockets, compared " +
+		"with a stock httputil.ReverseProxy, nginx and haproxy",
 	Run: measureBodies,
 }
 

@@ -19,8 +19,8 @@ import (
 
 var http2Section = Section{
 	Name: "http2",
-	About: "requests with HTTP/2 and calls of gRPC to an app, compared with nginx and a stock httputil.ReverseProxy with " +
-		"the same certificate",
+	About: "requests with HTTP/2 and calls of gRPC to an app, compared with nginx and a stock httputil.ReverseProxy " +
+		"with the same certificate",
 	Run: measureHTTP2,
 }
 
@@ -77,33 +77,16 @@ func measureHTTP2(ctx context.Context, r *Report) (err error) {
 	if err != nil {
 		return err
 	}
-	stock := filepath.Join(r.Scratch, "stockproxy")
-	if err := goBuild(ctx, moduleDir(), "-s -w", stock, "./testdata/stockproxy"); err != nil {
-		return err
-	}
-	all := []*peer{{name: "ingot", addr: listen, pid: p.PID, tls: cert.client}}
-	plain := cert.client.Clone() // to see that it has started
-	plain.NextProtos = []string{"http/1.1"}
+	peers, err := r.startHTTP2Peers(ctx, cert, direct)
 	defer func() {
-		for _, one := range all[1:] {
+		for _, one := range peers {
 			err = errors.Join(err, one.stop())
 		}
 	}()
-	for _, kind := range []peerKind{
-		{nameStock, stock, func(_, listen, app string) []string {
-			return []string{listen, app, cert.cert, cert.key}
-		}, plain},
-		{nameNginx, "nginx", cert.nginxHTTP2, plain},
-	} {
-		one, err := r.startPeer(ctx, kind, direct, http2Host)
-		if one != nil {
-			one.tls = cert.client
-			all = append(all, one)
-		}
-		if err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
+	all := append([]*peer{{name: "ingot", addr: listen, pid: p.PID, tls: cert.client}}, peers...)
 	if err := compareHTTP2(ctx, r, rounds, d, all); err != nil {
 		return err
 	}
@@ -119,11 +102,37 @@ func measureHTTP2(ctx context.Context, r *Report) (err error) {
 			}
 		}
 	}
-	r.Note("the best of %d rounds of %s each, in turn; %d connections with TLS and HTTP/2, each with %d requests at a time. "+
-		"All speak HTTP/1.1 to the app for requests and HTTP/2 for calls of gRPC. The load generator is the client of Go's "+
+	r.Note("the best of %d rounds of %s each, in turn; %d connections with TLS and HTTP/2, each with %d requests at a "+
+		"time. All speak HTTP/1.1 to the app for requests and HTTP/2 for calls of gRPC. The load generator is the client of Go's "+
 		"standard library, and shares the %d processors with all of them.", rounds, d,
 		h2Connections, h2Streams, runtime.NumCPU())
 	return nil
+}
+
+// startHTTP2Peers starts the proxies that are installed, with this certificate.
+func (r *Report) startHTTP2Peers(ctx context.Context, cert *certificate, app string) (all []*peer, err error) {
+	stock := filepath.Join(r.Scratch, "stockproxy")
+	if err := goBuild(ctx, moduleDir(), "-s -w", stock, "./testdata/stockproxy"); err != nil {
+		return nil, err
+	}
+	plain := cert.client.Clone() // to see that it has started
+	plain.NextProtos = []string{"http/1.1"}
+	for _, kind := range []peerKind{
+		{nameStock, stock, func(_, listen, app string) []string {
+			return []string{listen, app, cert.cert, cert.key}
+		}, plain},
+		{nameNginx, "nginx", cert.nginxHTTP2, plain},
+	} {
+		one, err := r.startPeer(ctx, kind, app, http2Host)
+		if one != nil {
+			one.tls = cert.client
+			all = append(all, one)
+		}
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
 }
 
 // http2Kind is a way of measuring.

@@ -490,8 +490,7 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 	case "GET /notify/kinds/comments/throttle", "PUT /notify/kinds/comments/throttle",
 		"DELETE /notify/kinds/comments/throttle":
 		return throttleAnswer(r.Method)
-	case "GET /notify/kinds/comments/retention", "PUT /notify/kinds/comments/retention",
-		"DELETE /notify/kinds/comments/retention":
+	case "GET /notify/kinds/comments/retention", "PUT /notify/kinds/comments/retention", "DELETE /notify/kinds/comments/retention":
 		return retentionAnswer(r.Method)
 	case "GET /notify/messages/message-1/timeline":
 		return 200, object{"send_id": "send-1", "subject": "Disk full", "workflow": nil, "events": []any{

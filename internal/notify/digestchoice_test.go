@@ -26,7 +26,7 @@ func TestDigestChoices(t *testing.T) {
 		{"1h", "", []string{"monthly"}, `has "monthly"`},
 		{"soon", "", []string{"daily"}, `"window" must be a duration`},
 	} {
-		got := ""
+		var got string
 		if r, err := NewDigestRule(c.window, 0, c.key, nil, c.choice...); err != nil {
 			got = err.Error()
 		} else {
@@ -64,9 +64,10 @@ func TestCollecting(t *testing.T) {
 		"the digest itself":     {Send{DigestRule: hour, Digest: &Digest{}}, DigestDaily, "no"},
 		"with an attachment":    {Send{DigestRule: hour, Attachments: make([]Attachment, 1)}, DigestDaily, "no"},
 		"with an event":         {Send{DigestRule: hour, Content: Content{Event: &Invitation{}}}, DigestDaily, "no"},
-		"another channel":       {Send{DigestRule: &DigestRule{Channels: []ChannelID{Inbox}, Choice: all}}, DigestDaily, "no"},
-		"over a limit":          {Send{DigestRule: hour, ThrottleRule: over}, DigestDefault, "no"},
-		"all despite a limit":   {Send{DigestRule: hour, ThrottleRule: over}, DigestDaily, "24h true "},
+		"another channel": {Send{DigestRule: &DigestRule{Channels: []ChannelID{Inbox}, Choice: all}}, DigestDaily,
+			"no"},
+		"over a limit":        {Send{DigestRule: hour, ThrottleRule: over}, DigestDefault, "no"},
+		"all despite a limit": {Send{DigestRule: hour, ThrottleRule: over}, DigestDaily, "24h true "},
 	} {
 		got := "no"
 		if e := c.send.Collecting(Email, c.choice); e != nil {

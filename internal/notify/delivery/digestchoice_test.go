@@ -10,8 +10,8 @@ import (
 	"ingot/internal/notify"
 )
 
-// TestDigestChoice sends a kind to a user for each choice, with and without a digest of the kind: the choice is read once
-// for a message, and what is not collected is delivered at once.
+// TestDigestChoice sends a kind to a user for each choice, with and without a digest of the kind: the choice is
+// read once for a message, and what is not collected is delivered at once.
 func TestDigestChoice(t *testing.T) {
 	t.Parallel()
 	all := []string{"at_once", "hourly", "daily", "weekly"}

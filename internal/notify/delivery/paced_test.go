@@ -15,8 +15,8 @@ import (
 	"ingot/internal/notify/actions"
 )
 
-// TestPacedLimit: when as many messages of a client wait as may, because their receiving domains get few, it cannot send
-// more by mail until some are sent. What the channel postpones for another reason does not count.
+// TestPacedLimit: when as many messages of a client wait as may, because their receiving domains get few, it
+// cannot send more by mail until some are sent. What the channel postpones for another reason does not count.
 func TestPacedLimit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -90,7 +90,7 @@ func (s *Store) Erase(ctx context.Context, e notify.Erasure) (notify.Erasure, er
 			return err
 		}
 		_, err = tx.Exec(query.Insert("notify_erasures", "id, client_id, user_id, email, addresses, created, finished"),
-			e.ID, client, e.UserID, lowerASCII(e.Email), "", db.Nanos(s.now()), 0)
+			e.ID, client, e.UserID, query.LowerASCII(e.Email), "", db.Nanos(s.now()), 0)
 		return err
 	})
 	if err != nil {

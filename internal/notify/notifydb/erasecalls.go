@@ -17,7 +17,7 @@ func (s *Store) eraseCalls(ctx context.Context, e *erasure) error {
 	}
 	for after := ""; ; {
 		calls, err := query.View(ctx, s.db, func(tx *db.Tx) ([]call, error) {
-			where, args := mentions(tx.Dialect(), "payload", e.Person)
+			where, args := query.Mentions(tx.Dialect(), "payload", e.Person)
 			args = append([]any{after}, args...)
 			if !e.All {
 				where += " AND webhook_id IN (SELECT id FROM notify_webhooks WHERE client_id = ?)"

@@ -27,11 +27,11 @@ func (s *Store) Figures(ctx context.Context, q notify.FigureQuery) (notify.Figur
 func (s *Store) eraseFigures(ctx context.Context, e *erasure) error {
 	addresses := []string{}
 	if e.Email != "" {
-		addresses = append(addresses, lowerASCII(e.Email))
+		addresses = append(addresses, query.LowerASCII(e.Email))
 	}
 	err := s.eachMessage(ctx, e.Person, func(list []notify.Message) error {
 		for _, m := range list {
-			if a := lowerASCII(m.Email); a != "" && !slices.Contains(addresses, a) && len(addresses) < manyAddresses {
+			if a := query.LowerASCII(m.Email); a != "" && !slices.Contains(addresses, a) && len(addresses) < manyAddresses {
 				addresses = append(addresses, a)
 			}
 		}
@@ -75,7 +75,7 @@ func (s *Store) aloneAt(ctx context.Context, p notify.Person, domain string, add
 			return false, err
 		}
 		// What follows the last @ is the domain, so the text may not be in the middle.
-		others, err := db.All(tx, query.ScanNumber, "SELECT number FROM notify_messages WHERE "+indexIn(tx.Dialect(),
+		others, err := db.All(tx, query.ScanNumber, "SELECT number FROM notify_messages WHERE "+query.IndexIn(tx.Dialect(),
 			"lower(email) || '>'")+" > 0 AND NOT ("+query.TextsIn(tx.Dialect(), "lower(email)")+") LIMIT 1", "@"+domain+">",
 			list)
 		return len(others) == 0, err

@@ -12,43 +12,6 @@ import (
 	"ingot/internal/notify/notifydb/query"
 )
 
-// lowerASCII is what lower does in SQLite, and in PostgreSQL with the collation C.
-func lowerASCII(s string) string {
-	return strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			return r + 'a' - 'A'
-		}
-		return r
-	}, s)
-}
-
-// indexIn returns an expression: where a text, its argument, is in a column; 0 if it is not.
-func indexIn(d db.Dialect, column string) string {
-	if d == db.Postgres {
-		return "strpos(" + column + ", CAST(? AS TEXT))"
-	}
-	return "instr(" + column + ", ?)"
-}
-
-// mentions returns a condition on a column with JSON that may name the person. It finds more than that, never less.
-func mentions(d db.Dialect, column string, p notify.Person) (string, []any) {
-	var parts []string
-	var args []any
-	for _, name := range []string{p.UserID, p.Email} {
-		if name == "" {
-			continue
-		}
-		text, _ := json.Marshal(lowerASCII(name)) // it is a text
-		lowered := "lower(" + column + ")"
-		if d == db.Postgres {
-			lowered = "lower(" + column + ` COLLATE "C")`
-		}
-		parts = append(parts, indexIn(d, lowered)+" > 0")
-		args = append(args, string(text))
-	}
-	return "(" + strings.Join(parts, " OR ") + ")", args
-}
-
 // eachMessage visits the messages of a person in parts, those of the newest sends first. The messages of a send are
 // next to each other, but may be in several parts.
 func (s *Store) eachMessage(ctx context.Context, p notify.Person, visit func([]notify.Message) error) error {
@@ -58,7 +21,7 @@ func (s *Store) eachMessage(ctx context.Context, p notify.Person, visit func([]n
 		parts, args = append(parts, "user_id = ?"), append(args, p.UserID)
 	}
 	if p.Email != "" {
-		parts, args = append(parts, "lower(email) = ?"), append(args, lowerASCII(p.Email))
+		parts, args = append(parts, "lower(email) = ?"), append(args, query.LowerASCII(p.Email))
 	}
 	q := notify.MessageQuery{ClientID: p.ClientID, All: p.All, Limit: erasedBatch}
 	for {
@@ -84,7 +47,7 @@ func (s *Store) eachSend(ctx context.Context, p notify.Person, table string, vis
 			if err := query.UseIndexes(tx); err != nil {
 				return nil, err
 			}
-			where, args := mentions(tx.Dialect(), "data", p)
+			where, args := query.Mentions(tx.Dialect(), "data", p)
 			args = append([]any{after}, args...)
 			if !p.All {
 				where, args = where+" AND client_id = ?", append(args, p.ClientID)
@@ -136,7 +99,7 @@ const blocksAtOnce = 8
 func (s *Store) eachBlock(ctx context.Context, p notify.Person, visit func(listBlock) error) error {
 	for list, at := "", -1; ; {
 		blocks, err := query.View(ctx, s.db, func(tx *db.Tx) ([]listBlock, error) {
-			where, args := mentions(tx.Dialect(), "m.members", p)
+			where, args := query.Mentions(tx.Dialect(), "m.members", p)
 			args = append([]any{list, at}, args...)
 			if !p.All {
 				where, args = where+" AND l.client_id = ?", append(args, p.ClientID)
@@ -232,7 +195,7 @@ func (s *Store) eachRecurring(ctx context.Context, p notify.Person, visit func(n
 	var after notify.RecurringRef
 	for {
 		rows, err := query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Recurring, error) {
-			where, args := mentions(tx.Dialect(), "message", p)
+			where, args := query.Mentions(tx.Dialect(), "message", p)
 			args = append([]any{after.ClientID, after.Name}, args...)
 			if !p.All {
 				where, args = where+" AND client_id = ?", append(args, p.ClientID)

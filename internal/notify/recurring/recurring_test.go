@@ -166,8 +166,8 @@ func TestDaylightSaving(t *testing.T) {
 	})
 }
 
-// TestKindWithoutText: when a kind has no text messages any more, those who have only a phone number are left out, and the
-// others get what they got before.
+// TestKindWithoutText: when a kind has no text messages any more, those who have only a phone number are left
+// out, and the others get what they got before.
 func TestKindWithoutText(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -28,7 +28,8 @@ func testDigestChoice(k *kit) {
 	}{
 		{"daily", wishing(ref, wantsDigest(notify.DigestDaily)), notify.Choice{Digest: notify.DigestDaily}},
 		{"a channel", wishing(ref, turning(notify.Email, false)), notify.Choice{Unwanted: mail, Digest: notify.DigestDaily}},
-		{"weekly", wishing(ref, wantsDigest(notify.DigestWeekly)), notify.Choice{Unwanted: mail, Digest: notify.DigestWeekly}},
+		{"weekly", wishing(ref, wantsDigest(notify.DigestWeekly)),
+			notify.Choice{Unwanted: mail, Digest: notify.DigestWeekly}},
 		{"unsubscribed", notify.PreferenceChange{Kinds: map[notify.KindRef]bool{ref: false}},
 			notify.Choice{Unwanted: notify.UnwantedAll, Digest: notify.DigestWeekly}},
 		{"subscribed", wishing(ref, notify.Wish{Subscribe: &yes}), notify.Choice{Digest: notify.DigestWeekly}},
@@ -79,8 +80,8 @@ func wishing(ref notify.KindRef, w notify.Wish) notify.PreferenceChange {
 	return notify.PreferenceChange{Wishes: map[notify.KindRef]notify.Wish{ref: w}}
 }
 
-// testOwnDigests collects what users want in digests of their own: it counts like what waits for the end of quiet hours,
-// however that ends, and comes when its interval ends or when the user chooses another one.
+// testOwnDigests collects what users want in digests of their own: it counts like what waits for the end of
+// quiet hours, however that ends, and comes when its interval ends or when the user chooses another one.
 func testOwnDigests(k *kit) {
 	ends := map[string]func(s notify.Store, send int64, ref notify.KindRef, user string) (digested bool){
 		"its time comes": func(notify.Store, int64, notify.KindRef, string) bool {

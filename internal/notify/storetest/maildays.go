@@ -24,7 +24,8 @@ func testMailQuotas(k *kit) {
 	take(today, 6, 4, 0)
 	take(today, 6, 0, 0)
 	take(today-1, 6, 0, 0) // a clock that is late
-	got := value[map[string]notify.MailPart](k)(s.TakeMail(k.ctx, today, map[string]int{"a.example": 1, "b.example": 100}, quota))
+	got := value[map[string]notify.MailPart](k)(s.TakeMail(k.ctx, today,
+		map[string]int{"a.example": 1, "b.example": 100}, quota))
 	if got["a.example"].Messages != 0 || got["b.example"].Messages != 10 {
 		k.Errorf("of two domains it took %v", got)
 	}

@@ -248,8 +248,8 @@ func TestWarmUpReturned(t *testing.T) {
 	}
 }
 
-// TestWarmUpSpread: what waits for later days comes back on as many as their quotas need, and not at once. A client with
-// few messages does not wait behind one that has many.
+// TestWarmUpSpread: what waits for later days comes back on as many as their quotas need, and not at once. A
+// client with few messages does not wait behind one that has many.
 func TestWarmUpSpread(t *testing.T) {
 	t.Parallel()
 	w := warming(t, newQuotas(), 10, nil)

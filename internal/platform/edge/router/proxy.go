@@ -142,8 +142,8 @@ func (p *Proxy) Close() {
 // endFor is how long Close waits for requests whose connections are closed.
 const endFor = 5 * time.Second
 
-// flushAfter is how long the beginning of a response of known length may wait for more of it: most are complete by then,
-// and go out in one write. Responses without a length are passed on at once.
+// flushAfter is how long the beginning of a response of known length may wait for more of it: most are complete
+// by then, and go out in one write. Responses without a length are passed on at once.
 const flushAfter = 5 * time.Millisecond
 
 // settle waits until no request is in ServeHTTP, so that requests that were cut off reach
@@ -207,13 +207,8 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	x.sticky, x.hashed = stickyInstance(r.Header["Cookie"]), x.pool.hash.keyOf(r)
 	x.repeatable = r.ContentLength == 0 && idempotent(r.Method, idempotencyKeyed(r.Header))
-	// Apps decide how long their requests take: remove the server's deadline and one left
-	// on the connection by the previous request. Streams of HTTP/2 begin without one.
 	control := http.NewResponseController(rw)
-	if r.ProtoMajor == 1 {
-		_ = control.SetReadDeadline(time.Time{})
-		_ = control.SetWriteDeadline(time.Time{})
-	}
+	removeDeadlines(control, r)
 	if m.Route.RouteServiceURL != "" && !p.throughService(x, r, m.Route.RouteServiceURL) {
 		return
 	}
@@ -242,6 +237,15 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		defer p.exchangeWatch.leave(x)
 	}
 	p.reverse.ServeHTTP(x.w, out)
+}
+
+// removeDeadlines removes the server's deadline and one left on the connection by the previous request: apps decide how
+// long their requests take. Streams of HTTP/2 begin without one.
+func removeDeadlines(control *http.ResponseController, r *http.Request) {
+	if r.ProtoMajor == 1 {
+		_ = control.SetReadDeadline(time.Time{})
+		_ = control.SetWriteDeadline(time.Time{})
+	}
 }
 
 // rewrite creates the request to the backend. The backend is chosen when it is sent.

@@ -61,7 +61,8 @@ func TestStreaming(t *testing.T) {
 }
 
 // A backend may answer while the request is still coming in.
-// TestPartOfKnownLength: the beginning of a response reaches the client while the app waits, also if its length is known.
+// TestPartOfKnownLength: the beginning of a response reaches the client while the app waits, also if its length
+// is known.
 func TestPartOfKnownLength(t *testing.T) {
 	t.Parallel()
 	for _, client := range []string{"HTTP/1.1", "HTTP/2.0"} {
