@@ -43,7 +43,7 @@ func (w *author) looks(t *testing.T, name string) {
 
 // provider declares one, at first without the value of its secret.
 func (w *author) provider(t *testing.T) {
-	w.sees(t, "heading", "Providers of text messages")
+	w.sees(t, "heading", "Providers of text messages and push")
 	w.activate(t, "link", "Declare one")
 	w.sees(t, "heading", "New provider")
 	w.write(t, "Name", "gateway")

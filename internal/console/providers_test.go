@@ -1,6 +1,7 @@
 package console
 
 import (
+	"html"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -19,6 +20,9 @@ func newProviders() *service {
 				"health":{"state":"closed"}},
 			{"name":"more","channel":"sms","url":"https://b.example.com/` + hostileJSON + `","weight":3,
 				"health":{"state":"open","failures":5,"reason":"503 ` + hostileJSON + `","until":"2026-11-19T12:00:00Z"}},
+			{"name":"apple","channel":"push","service":"apns","url":"https://apns.example.com","weight":1},
+			{"name":"google","channel":"push","service":"fcm","url":"https://fcm.example.com","weight":2},
+			{"name":"relay","channel":"push","service":"fcm","url":"https://relay.example.com","weight":8},
 			{"name":"common","channel":"sms","shared":true}]}`,
 		"GET /providers/half": `{"name":"half","channel":"sms","shared":false,"url":"https://a.example.com","weight":1,
 			"json":{"z":"<b>","a":12345678901234567890},"secrets":["token","account"],"health":{"state":"closed"},
@@ -41,12 +45,13 @@ func TestProviders(t *testing.T) {
 	status, text := w.Get(Path + at)
 	has(t, "the list", status, http.StatusOK, text, "first for 75 %", "first for 25 %", "reserve, after the others",
 		"switched off", "open</span>", "5 failed in a row", "503 &#34;&gt;", "<code>token</code>",
-		"Managed by administrators")
+		"Managed by administrators", "text messages and push", "first for 100 %", "first for 80 %", "first for 20 %",
+		"devices of fcm", "devices of apns")
 	var order []string
 	for _, m := range regexp.MustCompile(`/providers/(\w+)"`).FindAllStringSubmatch(text, -1) {
 		order = append(order, m[1])
 	}
-	if got := strings.Join(order, " "); got != "more half reserve off" {
+	if got := strings.Join(order, " "); got != "more half reserve off apple relay google" {
 		t.Errorf("the order is %s", got)
 	}
 	status, text = w.Get(Path + at + "/half")
@@ -106,6 +111,54 @@ func TestProviders(t *testing.T) {
 	status, _, to = submit(t, w, at+"/half/delete", url.Values{"confirm": {"half"}})
 	if to != Path+at+"?said=provider-deleted" {
 		t.Errorf("deleting: %d %s, asked %q", status, to, api.asked)
+	}
+}
+
+// TestPushProvider changes a provider of push notifications, which keeps its channel, and gives it a key of several
+// lines. A definition without a channel is for text messages.
+func TestPushProvider(t *testing.T) {
+	t.Parallel()
+	w := pagetest.New(t, New)
+	api := newProviders()
+	api.answers["GET /providers/fcm"] = `{"name":"fcm","channel":"push","service":"fcm","shared":false,
+		"url":"https://fcm.example.com","weight":1,"json":{"token":"{{token}}"},"access":{"key":"key"},"secrets":["key"]}`
+	api.answers["PUT /providers/fcm"] = ""
+	api.serve(w, "notifications.write", "notifications.admin")
+	const at = "/notifications/providers/fcm"
+	status, text := w.Get(Path + at)
+	has(t, "the provider", status, http.StatusOK, text, "Channel: push", "devices of fcm", `<textarea name="secret_value"`)
+	if strings.Contains(text, `type="password"`) {
+		t.Error("the field of a secret drops line breaks")
+	}
+	_, shown, _ := strings.Cut(text, `<textarea name="definition"`)
+	_, shown, _ = strings.Cut(shown, ">\n")
+	shown, _, _ = strings.Cut(shown, "</textarea>")
+	shown = html.UnescapeString(shown)
+	const sms = `{"url":"https://fcm.example.com"}`
+	const key = "-----BEGIN PRIVATE KEY-----\r\nMIIE\r\n-----END PRIVATE KEY-----\r\n"
+	const sent = `"-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----"`
+	for what, test := range map[string]struct{ definition, disabled, key, want string }{
+		"as it is": {shown, "", "", `{"access":{"key":"key"},"channel":"push","disabled":false,` +
+			`"json":{"token":"{{token}}"},"secrets":{},"service":"fcm","url":"https://fcm.example.com","weight":1}`},
+		"switched off": {shown, "1", "", `{"access":{"key":"key"},"channel":"push","disabled":true,` +
+			`"json":{"token":"{{token}}"},"secrets":{},"service":"fcm","url":"https://fcm.example.com","weight":1}`},
+		"another key": {shown, "", key, `{"access":{"key":"key"},"channel":"push","disabled":false,` +
+			`"json":{"token":"{{token}}"},"secrets":{"key":` + sent + `},"service":"fcm","url":"https://fcm.example.com","weight":1}`},
+		"no channel": {sms, "", "", `{"channel":"sms","disabled":false,"secrets":{},"url":"https://fcm.example.com",` +
+			`"weight":1}`},
+	} {
+		status, _, to := submit(t, w, at+"/save", url.Values{"definition": {test.definition}, "weight": {"1"},
+			"disabled": {test.disabled}, "secret_name": {"key"}, "secret_value": {test.key}})
+		if status != http.StatusSeeOther || to != Path+at+"?said=provider" || !api.was("PUT /providers/fcm "+test.want) {
+			t.Errorf("%s: %d %s, asked %q", what, status, to, api.asked)
+		}
+	}
+	api.answers["PUT /providers/fcm"] = "422: the key is not right"
+	status, text, _ = submit(t, w, at+"/save", url.Values{"definition": {shown}, "weight": {"1"}, "secret_name": {"key"},
+		"secret_value": {key}})
+	has(t, "refused", status, http.StatusUnprocessableEntity, text, "the key is not right", "&#34;channel&#34;: &#34;push&#34;")
+	if strings.Contains(text, "MIIE") {
+		t.Error("the page shows the value of a secret")
 	}
 }
 

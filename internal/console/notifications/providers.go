@@ -17,9 +17,11 @@ import (
 	"ingot/internal/console/page"
 )
 
-// provider is a service that delivers text messages.
+// provider is a service that delivers text messages, or push notifications to devices.
 type provider struct {
 	Name     string          `json:"name"`
+	Channel  string          `json:"channel"`
+	Service  string          `json:"service"` // whose tokens it takes, for devices
 	Shared   bool            `json:"shared"`
 	URL      string          `json:"url"`
 	Weight   int             `json:"weight"`
@@ -46,12 +48,21 @@ func (p provider) Link() string {
 // Known reports whether the user sees more of it than its name.
 func (p provider) Known() bool { return p.URL != "" }
 
-// inTurn sorts providers as messages go to them: the console's before the shared ones, by weight, reserves last.
+// turns are the providers among which messages are shared: a text message, or a device of one service, has one of them.
+type turns struct {
+	shared           bool
+	channel, service string
+}
+
+func (p provider) turns() turns { return turns{p.Shared, p.Channel, p.Service} }
+
+// inTurn sorts providers as messages go to them: the console's before the shared ones, those that take over from each
+// other together, by weight, reserves last.
 func inTurn(list []provider) {
-	total := map[bool]int{} // by shared
+	total := map[turns]int{}
 	for _, p := range list {
 		if !p.Disabled {
-			total[p.Shared] += p.Weight
+			total[p.turns()] += p.Weight
 		}
 	}
 	number := func(yes bool) int {
@@ -61,7 +72,8 @@ func inTurn(list []provider) {
 		return 0
 	}
 	slices.SortStableFunc(list, func(a, b provider) int {
-		return cmp.Or(number(a.Shared)-number(b.Shared), number(a.Disabled)-number(b.Disabled), b.Weight-a.Weight)
+		return cmp.Or(number(a.Shared)-number(b.Shared), -cmp.Compare(a.Channel, b.Channel), // text messages first
+			cmp.Compare(a.Service, b.Service), number(a.Disabled)-number(b.Disabled), b.Weight-a.Weight)
 	})
 	for i := range list {
 		switch p := &list[i]; {
@@ -71,7 +83,8 @@ func inTurn(list []provider) {
 		case p.Weight == 0:
 			p.Turn = "reserve, after the others"
 		default:
-			p.Turn = fmt.Sprintf("first for %d %%", (100*p.Weight+total[p.Shared]/2)/total[p.Shared])
+			all := total[p.turns()]
+			p.Turn = fmt.Sprintf("first for %d %%", (100*p.Weight+all/2)/all)
 		}
 	}
 }
@@ -117,6 +130,7 @@ func (d *providerData) Fields() []secret {
 
 // exampleDefinition is what the form of a new provider begins with.
 const exampleDefinition = `{
+  "channel": "sms",
   "url": "https://sms.example.com/messages",
   "headers": {"Authorization": "Bearer {{secret \"token\"}}"},
   "json": {"to": "{{phone}}", "text": "{{text}}", "reference": "{{id}}"}
@@ -138,9 +152,9 @@ func (c pages) provider(w http.ResponseWriter, r *http.Request, s *page.Session)
 	return c.showProvider(w, r, s, http.StatusOK, "", d)
 }
 
-// withField are the members of a definition that have a field of their own, or that the service adds.
-var withField = []string{"name", "channel", "shared", "weight", "disabled", "secrets", "health", "created_at",
-	"updated_at"}
+// withField are the members of a definition that have a field of their own, or that the service adds. The channel is
+// none: without it, a provider of push notifications would be saved as one of text messages.
+var withField = []string{"name", "shared", "weight", "disabled", "secrets", "health", "created_at", "updated_at"}
 
 // loadProvider returns the provider of the path.
 func (c pages) loadProvider(r *http.Request, s *page.Session, shared bool) (*providerData, error) {
@@ -274,7 +288,7 @@ func definitionOf(f url.Values) (map[string]any, error) {
 	secrets := map[string]string{}
 	names, values := f["secret_name"], f["secret_value"]
 	for i := range min(len(names), len(values)) {
-		name, value := strings.TrimSpace(names[i]), strings.TrimSpace(values[i])
+		name, value := strings.TrimSpace(names[i]), strings.TrimSpace(unix(values[i])) // a key has several lines
 		switch {
 		case value == "": // it keeps its value
 		case name == "":
