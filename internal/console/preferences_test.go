@@ -34,7 +34,7 @@ func TestManyPreferences(t *testing.T) {
 		t.Error("the second page has what the first one has")
 	}
 	form := func(channel string) url.Values {
-		return url.Values{"form": {"2"}, "find": {"kind"}, "page": {"2"}, "kind": {"kind/shop/k110"},
+		return url.Values{"form": {"3"}, "find": {"kind"}, "page": {"2"}, "kind": {"kind/shop/k110"},
 			"shown": {"0." + channel},
 			"lit":   {"0." + channel}}
 	}

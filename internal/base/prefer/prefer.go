@@ -412,7 +412,7 @@ type null struct{}
 func (null) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
 
 // fields is what the field "form" has: the meaning of the others. It changes with them.
-const fields = "2"
+const fields = "3"
 
 // Read returns what the user changed, which is the difference to what the page showed: everything else may have changed
 // since the page was loaded, by one click in a mail program for example, and stays. A kind that the user has

@@ -52,7 +52,7 @@ func TestForm(t *testing.T) {
 		`value="kind/a%2Fb/k%201"`, "&lt;i&gt;One&lt;/i&gt;", "&lt;u&gt;Shop&lt;/u&gt;", `value="0.email" checked`,
 		`name="on" value="0.inbox">`, `name="off" value="0">`, `<legend>Left <span class="badge">unsubscribed</span>`,
 		`name="was" value="1"`, `value="type/a%2Fb/t"`, `value="2.fax" checked> <span>by fax`,
-		`name="had" value="mon 21:30 06:00 &lt;b&gt;zone&lt;/b&gt;"`, `name="lit" value="0.email"`, `name="form" value="2"`,
+		`name="had" value="mon 21:30 06:00 &lt;b&gt;zone&lt;/b&gt;"`, `name="lit" value="0.email"`, `name="form" value="3"`,
 		`name="inside" value="topic/a%2Fb/t%201"`, `name="in" value="topic/a%2Fb/t%201" checked> <span>&lt;i&gt;T&lt;/i&gt;`,
 		`name="in" value="topic/a%2Fb/t2"> <span>t2`,
 		`name="quiet" value="1" checked`, `value="21:30"`, `value="&lt;b&gt;zone&lt;/b&gt;"`, `value="mon" checked`,
@@ -158,7 +158,7 @@ func TestRead(t *testing.T) {
 		"no quiet hours": {url.Values{"had": {"1"}, "from": {"22:00"}}, `{"quiet_hours":null}`},
 		"none as before": {url.Values{"had": {""}, "from": {"22:00"}}, `{}`},
 	} {
-		test.form.Set("form", "2")
+		test.form.Set("form", "3")
 		c, err := prefer.Read(test.form)
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -169,15 +169,18 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %s (%v), want %s", what, got, err, test.want)
 		}
 	}
-	if _, err := prefer.Read(url.Values{"none": {"1"}}); !fault.Is(err, fault.BadRequest) {
-		t.Errorf("an old page: %v", err)
+	for _, old := range []url.Values{{"none": {"1"}}, {"form": {"2"}, "kind": make([]string, prefer.PerPage+1)}} {
+		if _, err := prefer.Read(old); !fault.Is(err, fault.BadRequest) ||
+			!strings.Contains(err.Error(), "older than the service") {
+			t.Errorf("an old page: %v", err)
+		}
 	}
 	many := url.Values{"kind": make([]string, prefer.PerPage+1)}
 	for _, bad := range []url.Values{many, {"kind": {"a/b"}, "off": {"0"}}, {"kind": {"kind/a"}, "off": {"0"}},
 		{"kind": {"kind/%zz/b"}, "off": {"0"}}, {"kind": {"kind/a/%zz"}, "off": {"0"}}, {"kind": {"x/a/b"}, "off": {"0"}},
 		{"topic": make([]string, prefer.PerPage+1)}, {"topic": {"topic/a"}, "in": {"topic/a"}},
 		{"topic": {"kind/a/b"}, "in": {"kind/a/b"}}, {"kind": {"topic/a/b"}, "off": {"0"}}} {
-		bad.Set("form", "2")
+		bad.Set("form", "3")
 		if _, err := prefer.Read(bad); !fault.Is(err, fault.BadRequest) {
 			t.Errorf("%.100v: %v", bad, err)
 		}
@@ -214,7 +217,7 @@ func TestPages(t *testing.T) {
 		}
 		f := prefer.New(many(), prefer.ViewOf(q), "/at")
 		page := shown(t, f)
-		form := url.Values{"form": {"2"}}
+		form := url.Values{"form": {"3"}}
 		for _, m := range listed.FindAllStringSubmatch(page, -1) {
 			seen[m[1]]++
 			what, _, _ := strings.Cut(m[1], "/")

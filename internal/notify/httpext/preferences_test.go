@@ -192,7 +192,7 @@ func TestPreferencesPage(t *testing.T) {
 	const kind = "kind/shop/news"
 	save := func(status int, want string, values ...string) string {
 		t.Helper()
-		form := url.Values{"choice": {"save"}, "form": {"2"}, "shown": {"0.email", "0.inbox"}}
+		form := url.Values{"choice": {"save"}, "form": {"3"}, "shown": {"0.email", "0.inbox"}}
 		for i := 0; i+1 < len(values); i += 2 {
 			form.Add(values[i], values[i+1])
 		}
@@ -494,7 +494,7 @@ func TestDigestPreferences(t *testing.T) {
 		Kind: notify.KindRef{ClientID: "shop", KindID: "news"}})
 	save := func(had, digest string) {
 		t.Helper()
-		form := url.Values{"choice": {"save"}, "form": {"2"}, "kind": {"kind/shop/news"}, "shown": {"0.email"},
+		form := url.Values{"choice": {"save"}, "form": {"3"}, "kind": {"kind/shop/news"}, "shown": {"0.email"},
 			"lit": {"0.email"}, "on": {"0.email"}, "digested.0": {had}, "digest.0": {digest}}
 		a := w.Call(1, "", "POST", link, form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 		if a.Status != 200 {

@@ -207,7 +207,7 @@ func TestTopicPreferences(t *testing.T) {
 	link := "/unsubscribe/" + w.Unsubscriber.Make(actions.Grant{UserID: "u-1",
 		Kind: notify.KindRef{ClientID: "shop", KindID: "news"}})
 	form := func(values url.Values) apitest.Answer {
-		values.Set("form", "2")
+		values.Set("form", "3")
 		return w.Call(1, "", "POST", link, values.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 	}
 	const release, staff = "topic/shop/releases", "topic/shop/staff"
