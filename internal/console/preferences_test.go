@@ -49,13 +49,13 @@ func TestManyPreferences(t *testing.T) {
 		`href="/console/preferences?find=kind"`)
 }
 
-// TestBrowsers shows the browsers that get push notifications: to their user, who can remove them, and to
+// TestBrowsers shows the browsers and devices that get push notifications: to their user, who can remove them, and to
 // administrators with the data of the recipient.
 func TestBrowsers(t *testing.T) {
 	t.Parallel()
 	w := pagetest.New(t, New)
-	const browsers = `{"push_subscriptions":[{"id":"b1","client_id":"shop","service":"push.example.com","label":"` + hostileJSON +
-		`"},{"id":"b2","client_id":"bank","service":"other.example.com"}]`
+	const browsers = `{"push_subscriptions":[{"id":"b1","client_id":"shop","type":"browser","service":"push.example.com","label":"` + hostileJSON +
+		`"},{"id":"b2","client_id":"bank","type":"device","service":"fcm"}]`
 	api := &service{answers: map[string]string{
 		"GET /preferences": "{}", "GET /push_subscriptions": browsers + "}", "DELETE /push_subscriptions/b1": "",
 		"GET /recipient_data": browsers + `,"topics":[{"client_id":"shop","topic":"releases","subscribed":true},
@@ -64,15 +64,16 @@ func TestBrowsers(t *testing.T) {
 	api.serve(w, "notifications.admin")
 	status, text := w.Get(Path + "/preferences")
 	has(t, "the preferences", status, http.StatusOK, text, "&#34;&gt;&lt;script&gt;", "push.example.com", "no name",
-		`action="/console/preferences/browsers/b1/remove"`, "ingot notifications browsers")
+		"Your browsers and devices", `data-label="Type">browser<`, `data-label="Type">device<`, ">fcm<",
+		"Remove the device without a name", `action="/console/preferences/browsers/b1/remove"`, "ingot notifications browsers")
 	status, text = w.Get(Path + "/notifications/recipients?user=u")
-	has(t, "a recipient", status, http.StatusOK, text, "&#34;&gt;&lt;script&gt;", "push.example.com", "no name",
-		"Subscribed to the topic shop/releases", "Left the topic shop/offers")
+	has(t, "a recipient", status, http.StatusOK, text, "&#34;&gt;&lt;script&gt;", "no name",
+		"Browsers and devices", "browser of shop, push.example.com", "device of bank, fcm", "Subscribed to the topic shop/releases", "Left the topic shop/offers")
 	status, _, to := submit(t, w, "/preferences/browsers/b1/remove", url.Values{})
 	if status != http.StatusSeeOther || to != Path+"/preferences?said=browser-removed" {
 		t.Errorf("removing: %d %s, asked %q", status, to, api.asked)
 	}
 	api.answers["GET /push_subscriptions"] = "{}"
 	status, text = w.Get(Path + "/preferences")
-	has(t, "none", status, http.StatusOK, text, "None of your browsers gets push notifications")
+	has(t, "none", status, http.StatusOK, text, "None of your browsers and devices gets push notifications")
 }

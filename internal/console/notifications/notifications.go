@@ -108,7 +108,7 @@ func New(core *page.Console) page.Part {
 			"subscribed":         "Subscribed.",
 			"subscribed-before":  "They were subscribed already.",
 			"removed-subscriber": "They were removed, and may be subscribed again.",
-			"browser-removed":    "The browser gets no more push notifications.",
+			"browser-removed":    "It gets no more push notifications.",
 			"rolled-back":        "The template was rolled back. That is its newest version.",
 			"assigned":           "The template was assigned.", "kind": "The kind was registered.",
 			"kind-test": "A test is on its way to you.",

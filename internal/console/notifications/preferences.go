@@ -15,12 +15,13 @@ import (
 type preferencesData struct {
 	Form     prefer.Form
 	Browsers []pushBrowser
-	Command  string // lists the browsers
+	Command  string // lists the browsers and devices
 }
 
-// pushBrowser is a browser that gets push notifications of a client.
+// pushBrowser is a browser or a device that gets push notifications of a client.
 type pushBrowser struct {
 	ID       string    `json:"id"`
+	Type     string    `json:"type"` // "browser" or "device"
 	ClientID string    `json:"client_id"`
 	Service  string    `json:"service"`
 	Label    string    `json:"label"`
