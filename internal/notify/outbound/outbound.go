@@ -136,9 +136,9 @@ func (a Answer) String() string {
 }
 
 const (
-	// maxAnswer is how much of a response is read, so that the connection can be
+	// MaxAnswer is how much of a response is read, so that the connection can be
 	// reused.
-	maxAnswer = 64 << 10
+	MaxAnswer = 64 << 10
 	// maxText is how much of it an Answer has.
 	maxText = 200
 )

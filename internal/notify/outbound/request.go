@@ -63,7 +63,7 @@ func (c *Client) do(r *http.Request, at time.Time) (Answer, []byte, error) {
 		return Answer{}, nil, fmt.Errorf("call: %w", err)
 	}
 	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer)) // a part is enough to show
+	body, err := io.ReadAll(io.LimitReader(answer.Body, MaxAnswer)) // a part is enough to show
 	if err != nil {
 		return Answer{}, nil, fmt.Errorf("read the response: %w", err)
 	}

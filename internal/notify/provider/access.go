@@ -21,7 +21,6 @@ import (
 
 	"ingot/internal/notify"
 	"ingot/internal/notify/outbound"
-	"ingot/internal/notify/template"
 )
 
 const (
@@ -53,8 +52,9 @@ type access struct {
 	again  time.Time
 }
 
-// get returns an access token; "" if the provider needs none.
-func (a *access) get(ctx context.Context, c *Compiled, client *outbound.Client, now time.Time) (string, error) {
+// get returns an access token; "" if the provider needs none. Its errors are without the secrets and what is private.
+func (a *access) get(ctx context.Context, c *Compiled, client *outbound.Client, now time.Time,
+	private ...string) (string, error) {
 	if c.grant == nil {
 		return "", nil
 	}
@@ -66,9 +66,9 @@ func (a *access) get(ctx context.Context, c *Compiled, client *outbound.Client, 
 	if now.Before(a.again) {
 		return "", a.failed
 	}
-	token, life, err := c.newAccess(ctx, client, now)
+	token, life, err := c.newAccess(ctx, client, now, append(private, a.token)...)
 	if err != nil {
-		a.failed, a.again = fmt.Errorf("%w: no access token: %s", outbound.ErrUnsent, c.redacted(err.Error())), now.Add(calm)
+		a.failed, a.again = fmt.Errorf("%w: no access token: %w", outbound.ErrUnsent, err), now.Add(calm)
 		return "", a.failed
 	}
 	a.token, a.until = token, now.Add(life)
@@ -85,8 +85,8 @@ func (a *access) refused(token string) {
 }
 
 // newAccess makes an access token, and says how long it may be used.
-func (c *Compiled) newAccess(ctx context.Context, client *outbound.Client, now time.Time) (string, time.Duration,
-	error) {
+func (c *Compiled) newAccess(ctx context.Context, client *outbound.Client, now time.Time,
+	private ...string) (string, time.Duration, error) {
 	g := c.grant
 	claims := jwt.Claims{Issuer: g.Issuer, IssuedAt: jwt.NewNumericDate(now)}
 	more := map[string]any{}
@@ -103,16 +103,16 @@ func (c *Compiled) newAccess(ctx context.Context, client *outbound.Client, now t
 	a, body, err := client.Do(ctx, outbound.Request{Method: http.MethodPost, URL: g.URL, At: now,
 		Header: http.Header{"Content-Type": {formEncoding}, "Accept": {"application/json"}},
 		Body:   []byte(url.Values{"grant_type": {jwtBearer}, "assertion": {signed}}.Encode())})
+	hidden := c.hiding(append(private, signed)...)
 	if err != nil {
-		return "", 0, err
+		return "", 0, errors.New(hidden.line(err.Error(), maxSaid))
 	}
 	var got struct {
 		Token string      `json:"access_token"`
 		Life  json.Number `json:"expires_in"`
 	}
 	if !a.OK() {
-		said := strings.ReplaceAll(string(body), signed, "…")
-		return "", 0, errors.New(cut(strings.TrimSpace(a.String()+" "+template.OneLine(said)), maxSaid))
+		return "", 0, errors.New(strings.TrimSpace(a.String() + " " + hidden.line(string(body), maxSaid)))
 	}
 	if err := json.Unmarshal(body, &got); err != nil || got.Token == "" || len(got.Token) > maxAccess ||
 		strings.ContainsFunc(got.Token, unprintable) {

@@ -2,10 +2,8 @@ package provider
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -43,20 +41,12 @@ func (j job) request(c *Compiled, at time.Time) (outbound.Request, error) {
 	return c.Request(j.Outgoing, j.access, at)
 }
 
-// shown returns a text without the phone number or the token, in the forms in which an answer may repeat them.
-func (j job) shown(s string) string {
-	if j.access != "" {
-		s = strings.ReplaceAll(s, j.access, "…")
+// private returns what an answer may repeat of the message, and nobody else may be shown.
+func (j job) private() []string {
+	if j.note != nil {
+		return []string{j.access, j.note.Token}
 	}
-	if j.note == nil {
-		return strings.ReplaceAll(s, strings.TrimPrefix(j.To, "+"), "…")
-	}
-	t := j.note.Token
-	quoted, _ := json.Marshal(t)
-	for _, form := range []string{t, url.PathEscape(t), url.QueryEscape(t), string(quoted[1 : len(quoted)-1])} {
-		s = strings.ReplaceAll(s, form, "…")
-	}
-	return s
+	return []string{j.access, strings.TrimPrefix(j.To, "+")}
 }
 
 // attempt tries the providers in the order of a draw by weight. A temporary failure leads to the next at once.
@@ -147,7 +137,7 @@ func (c *Channel) try(ctx, calls context.Context, r route, o job, t *trial) (_ n
 		return notify.Result{}, false
 	}
 	var err error
-	if o.access, err = r.line.access.get(calls, r.Compiled, c.o.Client, c.o.Now()); err != nil {
+	if o.access, err = r.line.access.get(calls, r.Compiled, c.o.Client, c.o.Now(), o.private()...); err != nil {
 		finished = true
 		return c.concluded(ctx, r, o, call, &answer{}, t, err), true
 	}
@@ -161,7 +151,8 @@ func (c *Channel) try(ctx, calls context.Context, r route, o job, t *trial) (_ n
 }
 
 // tokensFault are the statuses with which services also answer to a token that is made up or another app's. Users
-// register tokens, so these answers do not pause the provider for other users.
+// register tokens, so these answers do not pause the provider for other users. 401 and 429 do: they are
+// taken to be about the account, also where a service limits a single device.
 var tokensFault = []int{http.StatusForbidden, http.StatusNotFound}
 
 // concluded tells the breaker how a call ended, and returns what it means for the message.
@@ -173,9 +164,10 @@ func (c *Channel) concluded(ctx context.Context, r route, o job, call failover.C
 			call.Dropped()
 			return notify.Result{Verdict: notify.Temporary, Reason: "the call was interrupted: the server was stopping"}
 		}
-		why := "no answer: " + r.redacted(err.Error())
-		if errors.Is(err, outbound.ErrUnsent) {
-			why = r.redacted(err.Error())
+		// The error may quote an answer that is not HTTP.
+		why := r.hiding(o.private()...).line(err.Error(), maxWhy)
+		if !errors.Is(err, outbound.ErrUnsent) {
+			why = "no answer: " + why
 		}
 		c.o.Log.Warn("call of a provider failed", "channel", c.id, "client", o.ClientID, "provider", r.name, "message", o.ID,
 			"error", why)
@@ -185,10 +177,9 @@ func (c *Channel) concluded(ctx context.Context, r route, o job, call failover.C
 	if a.Status == http.StatusUnauthorized {
 		r.line.access.refused(o.access)
 	}
-	result := r.judge(a)
+	result := r.judge(a, o.private()...)
 	// A message that follows may be shown why this one failed, so nothing of it is in there.
 	status := a.Answer.String()
-	result.Reason = o.shown(result.Reason)
 	if o.note != nil && r.lost(a) {
 		t.gone = true
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -71,8 +70,8 @@ type Compiled struct {
 	maxText int
 	secrets map[string]string
 	basics  [][]string // the names of secrets that are used together
-	// hidden replaces the forms in which secrets could come back in an answer.
-	hidden func() *strings.Replacer
+	// hidden are the forms in which secrets could come back in an answer.
+	hidden func() []string
 }
 
 // compiler collects what is wrong.
@@ -131,7 +130,7 @@ func Compile(p notify.Provider) (*Compiled, error) {
 	if err := fault.Invalid(c.problems...); err != nil {
 		return nil, err
 	}
-	c.c.hidden = sync.OnceValue(c.c.hide)
+	c.c.hidden = sync.OnceValue(c.c.secretForms)
 	return c.c, nil
 }
 
@@ -417,27 +416,5 @@ func (c *compiler) secretValues(have map[string]string) {
 
 // unprintable matches control characters and what is not UTF-8.
 func unprintable(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }
-
-// hide makes hidden.
-func (c *Compiled) hide() *strings.Replacer {
-	var forms []string
-	for _, v := range c.secrets {
-		quoted, _ := json.Marshal(v)
-		forms = append(forms, v, url.QueryEscape(v), url.PathEscape(v), string(quoted[1:len(quoted)-1]))
-	}
-	for _, pair := range c.basics {
-		forms = append(forms, part{name: "basic", args: pair}.value(values{secrets: c.secrets}))
-	}
-	// The longest first, so that none is left in part.
-	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
-	var pairs []string
-	for _, f := range slices.Compact(forms) {
-		pairs = append(pairs, f, "…")
-	}
-	return strings.NewReplacer(pairs...)
-}
-
-// redacted returns a text without secrets.
-func (c *Compiled) redacted(s string) string { return c.hidden().Replace(s) }
 
 var errTooLong = errors.New("the request would be too long")

@@ -11,7 +11,6 @@ import (
 
 	"ingot/internal/notify"
 	"ingot/internal/notify/outbound"
-	"ingot/internal/notify/template"
 )
 
 var errWanted = errors.New("not a value")
@@ -116,15 +115,16 @@ func (c *Compiled) lost(a *answer) bool {
 }
 
 // judge returns what an answer means for a message. Temporary includes what is wrong with the provider and not with the
-// message, such as wrong credentials: another one may accept it.
-func (c *Compiled) judge(a *answer) notify.Result {
+// message, such as wrong credentials: another one may accept it. The reason is without the secrets and
+// what is private.
+func (c *Compiled) judge(a *answer, private ...string) notify.Result {
 	gone := c.lost(a)
 	if !gone && a.fits(c.success) {
 		return notify.Result{Verdict: notify.Accepted}
 	}
 	r := notify.Result{Verdict: notify.Permanent, Reason: a.String(), RetryAfter: a.RetryAfter}
-	if said := template.OneLine(c.redacted(string(a.body))); said != "" {
-		r.Reason += ": " + cut(said, maxSaid)
+	if said := c.hiding(private...).line(string(a.body), maxSaid); said != "" {
+		r.Reason += ": " + said
 	}
 	is := func(rule notify.AnswerRule) bool { return a.fits(rule) }
 	switch {
@@ -149,17 +149,7 @@ func (c *Compiled) judge(a *answer) notify.Result {
 	return r
 }
 
-const maxSaid = 150
-
 // providersFault are the statuses of answers that say nothing about the message.
 var providersFault = []int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden,
 	http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
 	http.StatusTooEarly, http.StatusTooManyRequests}
-
-// cut shortens a text to n bytes.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
-}
