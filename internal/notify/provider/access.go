@@ -53,13 +53,14 @@ type access struct {
 }
 
 // get returns an access token; "" if the provider needs none. Its errors are without the secrets and what is private.
-func (a *access) get(ctx context.Context, c *Compiled, client *outbound.Client, now time.Time,
+func (a *access) get(ctx context.Context, c *Compiled, client *outbound.Client, clock func() time.Time,
 	private ...string) (string, error) {
 	if c.grant == nil {
 		return "", nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	now := clock() // not before the lock: another may have tried for long meanwhile
 	if now.Before(a.until) {
 		return a.token, nil
 	}
@@ -68,7 +69,7 @@ func (a *access) get(ctx context.Context, c *Compiled, client *outbound.Client, 
 	}
 	token, life, err := c.newAccess(ctx, client, now, append(private, a.token)...)
 	if err != nil {
-		a.failed, a.again = fmt.Errorf("%w: no access token: %w", outbound.ErrUnsent, err), now.Add(calm)
+		a.failed, a.again = fmt.Errorf("%w: no access token: %w", outbound.ErrUnsent, err), clock().Add(calm)
 		return "", a.failed
 	}
 	a.token, a.until = token, now.Add(life)

@@ -137,7 +137,7 @@ func (c *Channel) try(ctx, calls context.Context, r route, o job, t *trial) (_ n
 		return notify.Result{}, false
 	}
 	var err error
-	if o.access, err = r.line.access.get(calls, r.Compiled, c.o.Client, c.o.Now(), o.private()...); err != nil {
+	if o.access, err = r.line.access.get(calls, r.Compiled, c.o.Client, c.o.Now, o.private()...); err != nil {
 		finished = true
 		return c.concluded(ctx, r, o, call, &answer{}, t, err), true
 	}
