@@ -103,8 +103,8 @@ func measureHTTP2(ctx context.Context, r *Report) (err error) {
 		}
 	}
 	r.Note("the best of %d rounds of %s each, in turn; %d connections with TLS and HTTP/2, each with %d requests at a "+
-		"time. All speak HTTP/1.1 to the app for requests and HTTP/2 for calls of gRPC. The load generator is the client of Go's "+
-		"standard library, and shares the %d processors with all of them.", rounds, d,
+		"time. All speak HTTP/1.1 to the app for requests and HTTP/2 for calls of gRPC. The load generator is the client "+
+		"of Go's standard library, and shares the %d processors with all of them.", rounds, d,
 		h2Connections, h2Streams, runtime.NumCPU())
 	return nil
 }

@@ -14,9 +14,8 @@ import (
 	"time"
 )
 
-// fake is an API with one org, one space, one app and one service instance and
-// fixed responses: these tests cover what the client makes of them. The tests in
-// e2e run the client against a real platform.
+// fake is an API with one org, one space, one app and one service instance and fixed responses: these tests cover what
+// the client makes of them. The tests in e2e run the client against a real platform.
 type fake struct {
 	*httptest.Server
 	// tail answers a live tail; nil means the platform has none.
@@ -490,7 +489,8 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 	case "GET /notify/kinds/comments/throttle", "PUT /notify/kinds/comments/throttle",
 		"DELETE /notify/kinds/comments/throttle":
 		return throttleAnswer(r.Method)
-	case "GET /notify/kinds/comments/retention", "PUT /notify/kinds/comments/retention", "DELETE /notify/kinds/comments/retention":
+	case "GET /notify/kinds/comments/retention", "PUT /notify/kinds/comments/retention",
+		"DELETE /notify/kinds/comments/retention":
 		return retentionAnswer(r.Method)
 	case "GET /notify/messages/message-1/timeline":
 		return 200, object{"send_id": "send-1", "subject": "Disk full", "workflow": nil, "events": []any{

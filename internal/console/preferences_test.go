@@ -68,7 +68,8 @@ func TestBrowsers(t *testing.T) {
 		"Remove the device without a name", `action="/console/preferences/browsers/b1/remove"`, "ingot notifications browsers")
 	status, text = w.Get(Path + "/notifications/recipients?user=u")
 	has(t, "a recipient", status, http.StatusOK, text, "&#34;&gt;&lt;script&gt;", "no name",
-		"Browsers and devices", "browser of shop, push.example.com", "device of bank, fcm", "Subscribed to the topic shop/releases", "Left the topic shop/offers")
+		"Browsers and devices", "browser of shop, push.example.com", "device of bank, fcm",
+		"Subscribed to the topic shop/releases", "Left the topic shop/offers")
 	status, _, to := submit(t, w, "/preferences/browsers/b1/remove", url.Values{})
 	if status != http.StatusSeeOther || to != Path+"/preferences?said=browser-removed" {
 		t.Errorf("removing: %d %s, asked %q", status, to, api.asked)

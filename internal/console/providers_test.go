@@ -156,7 +156,8 @@ func TestPushProvider(t *testing.T) {
 	api.answers["PUT /providers/fcm"] = "422: the key is not right"
 	status, text, _ = submit(t, w, at+"/save", url.Values{"definition": {shown}, "weight": {"1"}, "secret_name": {"key"},
 		"secret_value": {key}})
-	has(t, "refused", status, http.StatusUnprocessableEntity, text, "the key is not right", "&#34;channel&#34;: &#34;push&#34;")
+	has(t, "refused", status, http.StatusUnprocessableEntity, text, "the key is not right",
+		"&#34;channel&#34;: &#34;push&#34;")
 	if strings.Contains(text, "MIIE") {
 		t.Error("the page shows the value of a secret")
 	}

@@ -284,9 +284,9 @@ type Queue interface {
 	// Accept stores a send with its first recipients and its idempotency key in
 	// one transaction, and returns it with its number. Concurrent calls share a
 	// commit. It fails with ErrQueueFull, ErrScheduleFull, ErrDelayedFull, ErrQuietFull, ErrPacedFull or
-	// ErrKeyReused, or if the client has too much stored (see Bounds) or an attachment was deleted; if the key was used for
-	// the same request before, it returns the earlier send and replayed. A send with a SendAt waits for Activate,
-	// without recipients.
+	// ErrKeyReused, or if the client has too much stored (see Bounds) or an attachment was deleted; if the key
+	// was used for the same request before, it returns the earlier send and replayed. A send with a SendAt waits
+	// for Activate, without recipients.
 	Accept(ctx context.Context, n NewSend) (s Send, replayed bool, err error)
 	// Repeated returns the send of a client's idempotency key, and whether
 	// there is one; ErrKeyReused if the key was used for a different request.

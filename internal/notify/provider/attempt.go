@@ -41,7 +41,7 @@ func (j job) request(c *Compiled, at time.Time) (outbound.Request, error) {
 	return c.Request(j.Outgoing, j.access, at)
 }
 
-// private returns what an answer may repeat of the message, and nobody else may be shown.
+// private returns what an answer may repeat of the message, and no one else may see.
 func (j job) private() []string {
 	if j.note != nil {
 		return []string{j.access, j.note.Token}
