@@ -179,7 +179,7 @@ func consoleScreens(p *places) []screen {
 		{pattern: "/notifications/partials", status: forAdmins, shows: "footer"},
 		{pattern: "/notifications/new-partial", status: forAdmins, shows: "In another language"},
 		{pattern: "/notifications/partials/{partial}", params: []string{"footer"}, query: "?shared=true", status: forAdmins,
-			shows: "the template Layouted"},
+			shows: "Layouted"},
 		{pattern: "/notifications/providers", status: forAdmins, shows: "192.0.2.1"},
 		{pattern: "/notifications/new-provider", status: forAdmins, shows: "Secret token"},
 		{pattern: "/notifications/providers/{provider}", params: []string{"gateway"}, query: "?shared=true",
