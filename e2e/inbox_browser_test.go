@@ -119,4 +119,30 @@ func TestInboxElement(t *testing.T) {
 	shows("none is unread", badge, "[]")
 	send("After it", "x")
 	shows("one is unread again", badge, "[1 unread]")
+
+	// A list that was read before a notification came does not replace it.
+	inside(`(() => {
+		const element = root.host, list = element.client.list, load = element.load;
+		window.loaded = 0;
+		element.client.list = async function (...args) {
+			element.client.list = list;
+			const page = await list.apply(this, args);
+			await new Promise((resolve) => { window.release = resolve; });
+			return page;
+		};
+		element.load = async function (...args) {
+			const page = await load.apply(this, args);
+			window.loaded++;
+			return page;
+		};
+	})()`)
+	p.call(t, http.MethodPost, p.base+"/inbox/read_all", token.Token, object{}).want(t, http.StatusOK)
+	shows("the list is read", `typeof window.release`, "function")
+	send("While it loads", "x")
+	inside(`window.release()`)
+	shows("the list has been read", `window.loaded > 0`, "true")
+	if got := inside(all); !strings.Contains(got, "While it loads") {
+		t.Errorf("a list from before replaced the notification: %s", got)
+	}
+	shows("and it counts", badge, "[1 unread]")
 }

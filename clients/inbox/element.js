@@ -43,6 +43,7 @@ export class IngotInbox extends HTMLElement {
     this.next = "";
     this.unread = 0;
     this.connected = false;
+    this.events = 0;
   }
 
   connectedCallback() {
@@ -93,18 +94,24 @@ export class IngotInbox extends HTMLElement {
   }
 
   async load(after) {
+    const before = this.events;
     const page = await this.client.list({after});
+    const late = this.events !== before; // what came meanwhile may be newer than the page
+    if (late && !after) return this.load("");
     if (!after) this.items.clear();
-    for (const n of page.notifications) this.items.set(n.id, n);
+    for (const n of page.notifications) if (!late || !this.items.has(n.id)) this.items.set(n.id, n);
     this.next = page.next;
-    this.count(page.unread_count);
+    if (!late) this.count(page.unread_count);
     this.show();
     return page;
   }
 
   on(event, data) {
     if (event === "connected" || event === "disconnected") this.connected = event === "connected";
-    if (data) this.count(data.unread_count);
+    if (data) {
+      this.events++;
+      this.count(data.unread_count);
+    }
     if (event === "reset") this.try(() => this.load(""));
     if (event === "notification") {
       const n = data.notification;
