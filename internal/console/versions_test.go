@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"ingot/internal/console/pagetest"
@@ -15,7 +16,9 @@ import (
 // service is a notification service that answers what is given, by method and path, and keeps what it was asked.
 type service struct {
 	answers map[string]string
-	asked   []string // method, address and body
+
+	mu    sync.Mutex // pages ask several things at a time
+	asked []string   // method, address and body
 }
 
 // serve makes it that of a console whose user has scopes.
@@ -25,7 +28,9 @@ func (s *service) serve(w *pagetest.World, scopes ...string) {
 	w.Console.Options.Notifications = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body) // of memory
 		address := r.Method + " " + r.URL.RequestURI()
+		s.mu.Lock()
 		s.asked = append(s.asked, strings.TrimSpace(address+" "+string(body)))
+		s.mu.Unlock()
 		answer, ok := s.answers[address]
 		if !ok {
 			answer, ok = s.answers[r.Method+" "+r.URL.EscapedPath()]
