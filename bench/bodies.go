@@ -114,7 +114,7 @@ func compareBodies(ctx context.Context, r *Report, rounds int, d time.Duration, 
 			if one.name != nameStock {
 				goal = ShareOf(proxyGoal)
 			}
-			r.Add(rateFigure(kind.name, best[0], &Beside{one.name, best[i+1].PerSecond}, goal))
+			r.Add(besides(kind.name, best[0], one.name, best[i+1], goal))
 		}
 	}
 	return nil
@@ -152,7 +152,7 @@ func frames(one *peer, host string, connections int, d time.Duration) Contender 
 				return result, err
 			}
 		}
-		before := processorTime(one.pid)
+		before := serverTime(one.pid)
 		began := time.Now()
 		errs := make([]error, connections)
 		latencies := make([][]time.Duration, connections)
@@ -169,7 +169,7 @@ func frames(one *peer, host string, connections int, d time.Duration) Contender 
 		slices.Sort(result.Latencies)
 		n := len(result.Latencies)
 		result.PerSecond = float64(n) / took.Seconds()
-		result.Server = (processorTime(one.pid) - before) / time.Duration(max(n, 1))
+		result.Server = (serverTime(one.pid) - before) / time.Duration(max(n, 1))
 		return result, nil
 	}
 }

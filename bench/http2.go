@@ -179,7 +179,7 @@ func compareHTTP2(ctx context.Context, r *Report, rounds int, d time.Duration, a
 			if one.name == nameStock {
 				goal = ShareOf(h2StockGoal)
 			}
-			r.Add(rateFigure(kind.name, best[0], &Beside{one.name, best[i+1].PerSecond}, goal))
+			r.Add(besides(kind.name, best[0], one.name, best[i+1], goal))
 		}
 	}
 	return nil
@@ -191,7 +191,7 @@ func streams(ctx context.Context, one *peer, d time.Duration, kind http2Kind) (r
 	protocols.SetHTTP2(true)
 	latencies := make([][]time.Duration, h2Connections*h2Streams)
 	errs := make([]error, len(latencies))
-	before, own := processorTime(one.pid), processorTime(selfPID)
+	before, own := serverTime(one.pid), processorTime(selfPID)
 	began := time.Now()
 	deadline := began.Add(d)
 	var all sync.WaitGroup
@@ -232,7 +232,7 @@ func streams(ctx context.Context, one *peer, d time.Duration, kind http2Kind) (r
 	slices.Sort(result.Latencies)
 	n := time.Duration(len(result.Latencies))
 	result.PerSecond = float64(n) / took.Seconds()
-	result.Server, result.Load = (processorTime(one.pid)-before)/n, (processorTime(selfPID)-own)/n
+	result.Server, result.Load = (serverTime(one.pid)-before)/n, (processorTime(selfPID)-own)/n
 	return result, nil
 }
 

@@ -51,7 +51,7 @@ func (l Load) Run(ctx context.Context) (Result, error) {
 		workers = append(workers, &worker{wire: w, next: i, latencies: make([]time.Duration, 0, 1<<14),
 			statuses: map[int]int{}})
 	}
-	serverBefore, ownBefore := processorTime(l.PID), processorTime(selfPID)
+	serverBefore, ownBefore := serverTime(l.PID), processorTime(selfPID)
 	began := time.Now()
 	deadline := began.Add(l.Duration)
 	var all sync.WaitGroup
@@ -59,7 +59,7 @@ func (l Load) Run(ctx context.Context) (Result, error) {
 		all.Go(func() { w.run(ctx, l.Requests, deadline) })
 	}
 	all.Wait()
-	serverTook, ownTook := processorTime(l.PID)-serverBefore, processorTime(selfPID)-ownBefore
+	serverTook, ownTook := serverTime(l.PID)-serverBefore, processorTime(selfPID)-ownBefore
 	return l.sum(workers, time.Since(began), serverTook, ownTook)
 }
 

@@ -99,13 +99,8 @@ func (r *Report) startPeer(ctx context.Context, kind peerKind, app, host string)
 		_ = p.cmd.Wait()
 		close(p.exited)
 	}()
-	if err := p.await(ctx, host); err != nil {
-		return p, err
-	}
-	if kind.name == nameNginx {
-		p.pid = 0 // its workers are other processes
-	}
-	return p, nil
+	err = p.await(ctx, host)
+	return p, err
 }
 
 // lookSbin searches PATH and the directories for administrators.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/zip"
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"io"
@@ -9,8 +10,10 @@ import (
 	"mime"
 	"mime/multipart"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -172,5 +175,35 @@ func TestListFigures(t *testing.T) {
 	}
 	if got := listFigures(r, []*question{health, good, bad, worse, free}); got != worse {
 		t.Errorf("%v was blamed", got)
+	}
+}
+
+// The workers of a server count, other child processes do not.
+func TestServerTime(t *testing.T) {
+	t.Parallel()
+	shell := exec.Command("sh", "-c", "while :; do :; done & sh -c 'while :; do :; done' & sleep 3600 & echo started; wait")
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := shell.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL)
+		_ = shell.Wait()
+	})
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	err = poll(t.Context(), pollEvery, "work of the workers", func() (bool, error) {
+		return serverTime(shell.Process.Pid) >= 5*clockTick, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own := processorTime(shell.Process.Pid); own >= 5*clockTick {
+		t.Errorf("the shell itself, which waits, took %v", own)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,26 +16,50 @@ var selfPID = os.Getpid()
 // clockTick is the unit of times in /proc/PID/stat, the same on every Linux.
 const clockTick = 10 * time.Millisecond
 
-// processorTime returns the processor time of a process, or 0 where the system
-// does not report it.
+// processorTime returns the processor time of a process, or 0 where the system does not report it.
 func processorTime(pid int) time.Duration {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	_, used := nameAndTime(strconv.Itoa(pid))
+	return used
+}
+
+// serverTime is processorTime of a server with its workers, which are its child processes with the same name.
+func serverTime(pid int) time.Duration {
+	name, total := nameAndTime(strconv.Itoa(pid))
+	lists, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
+	for _, list := range lists {
+		children, _ := os.ReadFile(list)
+		for child := range strings.FieldsSeq(string(children)) {
+			if its, used := nameAndTime(child); its == name {
+				total += used
+			}
+		}
+	}
+	return total
+}
+
+// nameAndTime returns the name of a process and its processor time.
+func nameAndTime(pid string) (name string, used time.Duration) {
+	text, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
-		return 0
+		return "", 0
 	}
 	// The name, in parentheses, may contain any character; the fields after it do
 	// not.
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest)
+	end := strings.LastIndex(string(text), ") ")
+	_, name, found := strings.Cut(string(text[:max(end, 0)]), "(")
+	if !found {
+		return "", 0
+	}
+	fields := strings.Fields(string(text[end+2:]))
 	if len(fields) < 13 {
-		return 0
+		return name, 0
 	}
 	user, err1 := strconv.ParseInt(fields[11], 10, 64)
 	system, err2 := strconv.ParseInt(fields[12], 10, 64)
 	if err1 != nil || err2 != nil {
-		return 0
+		return name, 0
 	}
-	return time.Duration(user+system) * clockTick
+	return name, time.Duration(user+system) * clockTick
 }
 
 // memory is the resident memory of a process, in MB of a million bytes.

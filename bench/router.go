@@ -129,7 +129,7 @@ func compare(ctx context.Context, r *Report, rounds int, d time.Duration, connec
 		case nameNginx, nameHAProxy:
 			goal = ShareOf(proxyGoal)
 		}
-		r.Add(rateFigure("router"+with, ours, &Beside{one.name, best[i+1].PerSecond}, goal))
+		r.Add(besides("router"+with, ours, one.name, best[i+1], goal))
 	}
 	p99 := func(i int) float64 { return millis(percentile(best[i].Latencies, 0.99)) }
 	for i, one := range all[1:] {

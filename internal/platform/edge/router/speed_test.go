@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 
@@ -65,7 +66,11 @@ func bareBackend(t testing.TB) string {
 // ask sends the same request on so many connections, n times altogether.
 func ask(b *testing.B, addr string, connections int) {
 	b.Helper()
-	request := []byte("GET / HTTP/1.1\r\nHost: app.test\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n")
+	askFor(b, addr, connections, []byte("GET / HTTP/1.1\r\nHost: app.test\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n"))
+}
+
+func askFor(b *testing.B, addr string, connections int, request []byte) {
+	b.Helper()
 	var all sync.WaitGroup
 	left := make(chan struct{}, connections)
 	b.ReportAllocs()
@@ -119,6 +124,12 @@ func BenchmarkBeside(b *testing.B) {
 			ask(b, f.addr, 64)
 		})
 	}
+	b.Run("fast, upload of 1 kB", func(b *testing.B) {
+		f := newFront(b, router.Options{})
+		f.route("app.test", router.Backend{Address: bareBackend(b), AppGUID: "app", InstanceGUID: "instance"})
+		body := strings.Repeat("x", 1020) + "\r\n\r\n" // the backend waits for these
+		askFor(b, f.addr, 64, []byte("PUT / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 1024\r\n\r\n"+body))
+	})
 	b.Run("stock", func(b *testing.B) {
 		p := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: bareBackend(b)})
 		transport := &http.Transport{MaxIdleConnsPerHost: 64}
@@ -196,4 +207,75 @@ func BenchmarkHTTP2(b *testing.B) {
 			})
 		})
 	}
+}
+
+// echoBackend accepts every upgrade, and sends back what comes after it.
+func echoBackend(b *testing.B) string {
+	b.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_, _ = io.Copy(c, rw)
+	}))
+	b.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
+
+// BenchmarkFrames has the router and a stock proxy pass on frames of WebSockets to an app that echoes them.
+func BenchmarkFrames(b *testing.B) {
+	b.Run("router", func(b *testing.B) {
+		f := newFront(b, router.Options{})
+		f.route("app.test", router.Backend{Address: echoBackend(b), AppGUID: "app", InstanceGUID: "instance"})
+		echoFrames(b, f.addr)
+	})
+	b.Run("stock", func(b *testing.B) {
+		s := httptest.NewServer(httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: echoBackend(b)}))
+		b.Cleanup(s.Close)
+		echoFrames(b, s.Listener.Addr().String())
+	})
+	b.Run("no proxy", func(b *testing.B) { echoFrames(b, echoBackend(b)) })
+}
+
+// echoFrames sends a frame on each of 64 connections, and waits for it to come back before the next one.
+func echoFrames(b *testing.B, addr string) {
+	b.Helper()
+	var all sync.WaitGroup
+	left := make(chan struct{}, 64)
+	b.ReportAllocs()
+	for range 64 {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			b.Fatal(err)
+		}
+		_, _ = io.WriteString(c, "GET /echo HTTP/1.1\r\nHost: app.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		r := bufio.NewReader(c)
+		res, err := http.ReadResponse(r, nil) //nolint:bodyclose // the connection is closed
+		if err != nil || res.StatusCode != http.StatusSwitchingProtocols {
+			b.Fatal(res, err)
+		}
+		all.Go(func() {
+			defer c.Close()
+			frame, back := make([]byte, 131), make([]byte, 131)
+			for range left {
+				if _, err := c.Write(frame); err != nil {
+					b.Error(err)
+					return
+				}
+				if _, err := io.ReadFull(r, back); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for b.Loop() {
+		left <- struct{}{}
+	}
+	close(left)
+	all.Wait()
 }
