@@ -437,6 +437,7 @@ func (b *browser) looks(t *testing.T, s screen, who int, before *lookedAt) {
 // checked in both sizes, and those that depend on the colors in both schemes.
 func (b *browser) everywhere(t testing.TB, name string) {
 	t.Helper()
+	b.explains(t, name)
 	b.fits(t, name, 1440, false)
 	b.accessible(t, name, 1440, false, allRules)
 	b.fits(t, name, 1440, true)
@@ -445,6 +446,21 @@ func (b *browser) everywhere(t testing.TB, name string) {
 	b.accessible(t, name, 360, true, sizeRules)
 	if os.Getenv("INGOT_SCREENSHOTS") != "" {
 		b.fits(t, name, 360, false)
+	}
+}
+
+// explains checks that a page with variables in a command says what they are, and no other does.
+func (b *browser) explains(t testing.TB, name string) {
+	t.Helper()
+	found, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]bool](`(() => {
+		const text = document.body.textContent;
+		return [text.includes('"$N/'), text.includes("is the address of the notification service")];
+	})()`))
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if found[0] != found[1] {
+		t.Errorf("%s: a command with $N: %t, what that is: %t", name, found[0], found[1])
 	}
 }
 

@@ -209,6 +209,9 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 	if strings.Contains(call, " /notify/topics") {
 		return topicAnswer(r)
 	}
+	if status, answer := repairAnswer(r); status != 0 {
+		return status, answer
+	}
 	switch call {
 	case "GET /":
 		links := object{"cloud_controller_v3": object{"href": f.URL + "/v3", "meta": object{"version": "3.211.0"}},
@@ -422,10 +425,6 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 	case "GET /notify/notifications":
 		kinds := object{"disk-full": object{"description": "A disk is nearly full", "critical": true, "template": "default"}}
 		return 200, object{"sender": object{"name": "Disk watch", "template": "default", "notifications": kinds}}
-	case "GET /notify/templates":
-		return 200, object{"template-1": object{"name": "plain"}}
-	case "POST /notify/templates":
-		return 201, object{"template_id": "template-2"}
 	case "POST /notify/everyone", "POST /notify/spaces/space-guid", "POST /notify/emails":
 		return 200, []any{object{"status": "queued", "recipient": "user-guid", "notification_id": "message-1"}}
 	case "DELETE /notify/sends/send-1":

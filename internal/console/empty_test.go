@@ -111,7 +111,7 @@ var emptyPages = []emptyPage{
 		`href="#sender"`}},
 	{"/notifications/mailbox", "/notifications/mailbox", []string{"ingot notifications send KIND",
 		`href="/console/notifications/send"`}},
-	{"/notifications/suppressions", "/notifications/suppressions", []string{`curl -X PUT`}}, // the client has no command
+	{"/notifications/suppressions", "/notifications/suppressions", []string{`ingot notifications suppressions --add`}}, // the client has no command
 	{"/preferences", "/preferences", []string{"ingot notifications preferences"}},
 }
 

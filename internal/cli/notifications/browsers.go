@@ -50,7 +50,7 @@ func (f *browsersFlags) own(ctx context.Context, s *core.Session, method, path s
 		return err
 	}
 	_, err = s.API.Do(ctx, client.Call{Method: method, URL: base + path, Into: into})
-	return explainNotify(base, err)
+	return f.explain(base, err)
 }
 
 func changeBrowsers(ctx context.Context, s *core.Session, _ core.Words, f *browsersFlags) (core.Result, error) {

@@ -20,7 +20,13 @@ type notifyFlags struct {
 	URL    string `long:"url" value-name:"URL" description:"Notification service URL, or $INGOT_NOTIFICATIONS_URL (default: the target's)"`
 	Client string `long:"client" value-name:"ID" description:"OAuth client to send as, or $INGOT_NOTIFICATIONS_CLIENT"`
 	Secret string `long:"client-secret" value-name:"SECRET" description:"Secret of the client, or $INGOT_NOTIFICATIONS_SECRET; visible in the process list"`
+
+	admin bool // the command needs notifications.admin, see administers
 }
+
+// administers makes a command act as the logged-in user unless a client is named: the client that exists on the server
+// of this machine may send and manage its own kinds, but not see what is of all clients.
+func (f *notifyFlags) administers() { f.admin = true }
 
 // ownClient is the client that is created on the server of this machine.
 const ownClient = "ingot-cli"
@@ -55,6 +61,12 @@ func (f *notifyFlags) base(ctx context.Context, s *core.Session) (string, error)
 func (f *notifyFlags) token(ctx context.Context, s *core.Session) (string, error) {
 	if id := cmp.Or(f.Client, s.Env.Getenv("INGOT_NOTIFICATIONS_CLIENT")); id != "" {
 		return clientToken(ctx, s, id, cmp.Or(f.Secret, s.Env.Getenv("INGOT_NOTIFICATIONS_SECRET")))
+	}
+	if f.admin {
+		if err := s.Check(core.NeedsLogin); err != nil {
+			return "", err
+		}
+		return s.API.Token(ctx)
 	}
 	if kept := s.Config.Notifications; kept.Client != "" && kept.API == s.Config.API {
 		token, err := clientToken(ctx, s, kept.Client, kept.Secret)
@@ -128,21 +140,23 @@ func (f *notifyFlags) call(ctx context.Context, s *core.Session, method, path st
 		return err
 	}
 	_, err = s.API.Do(ctx, client.Call{Method: method, URL: base + path, Body: body, Into: into, Token: token})
-	return explainNotify(base, err)
+	return f.explain(base, err)
 }
 
-func explainNotify(base string, err error) error {
+func (f *notifyFlags) explain(base string, err error) error {
 	var refused *client.Error
 	if !errors.As(err, &refused) {
 		return err
 	}
 	switch refused.Status {
 	case http.StatusForbidden, http.StatusUnauthorized:
-		return &core.Problem{
-			What: "Permission denied by the notification service.", Why: cmp.Or(refused.Error(), "the token lacks a scope"),
-			Try: "use a client with the scopes notifications.write, notifications.manage and notification_templates.write " +
-				"(--client, --client-secret)", Err: err,
+		try := "use a client with the scopes notifications.write, notifications.manage and notification_templates.write " +
+			"(--client, --client-secret)"
+		if f.admin {
+			try = "log in as a user with the scope notifications.admin, or use a client that has it (--client, --client-secret)"
 		}
+		return &core.Problem{What: "Permission denied by the notification service.",
+			Why: cmp.Or(refused.Error(), "the token lacks a scope"), Try: try, Err: err}
 	case http.StatusNotFound:
 		if len(refused.Items) == 0 || refused.Says("page not found") || refused.Says("Unknown request") {
 			return &core.Problem{What: "No notification service at " + base + ".", Try: "pass its address with --url", Err: err}

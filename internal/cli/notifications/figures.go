@@ -171,6 +171,7 @@ func showFigures(ctx context.Context, s *core.Session, _ core.Words, f *figuresF
 		}
 	}
 	if f.All {
+		f.administers()
 		q.Set("client_id", "*")
 	}
 	s.Say("Getting figures of deliveries...")

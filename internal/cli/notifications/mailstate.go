@@ -110,6 +110,7 @@ func (d *mailDomain) limit() string {
 }
 
 func showMailState(ctx context.Context, s *core.Session, _ core.Words, f *notifyFlags) (core.Result, error) {
+	f.administers()
 	s.Say("Getting the state of mail...")
 	out := &mailState{}
 	if err := f.call(ctx, s, http.MethodGet, "/mail_state", nil, out); err != nil {

@@ -132,89 +132,6 @@ func used(kind, client string) string {
 	return cmp.Or(client, defaultTemplate)
 }
 
-// notifications templates
-
-type templatesFlags struct {
-	notifyFlags
-	Create  string `long:"create" value-name:"NAME" description:"Create a template with this name"`
-	Subject string `long:"subject" value-name:"TEXT" description:"Subject template; {{.Subject}} is the message's subject"`
-	Text    string `long:"text" value-name:"TEXT" description:"Text template, or @FILE; {{.Text}} is the message's text"`
-	HTML    string `long:"html" value-name:"HTML" description:"HTML template, or @FILE; {{.HTML}} is the message's HTML"`
-	Assign  string `long:"assign" value-name:"KIND" description:"Assign the created template, or the one from --id, to this kind"`
-	ID      string `long:"id" value-name:"ID" description:"Template id to assign"`
-}
-
-type templateRow struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
-}
-
-func (r *templateRow) Show(p *term.Printer) { p.Pairs([2]string{"template", p.Bold(r.ID)}) }
-
-func changeTemplates(ctx context.Context, s *core.Session, _ core.Words, f *templatesFlags) (core.Result, error) {
-	id := f.ID
-	var out core.Result
-	if f.Create != "" {
-		s.Say("Creating template %s...", s.Out.Bold(f.Create))
-		made, err := f.create(ctx, s)
-		if err != nil {
-			return nil, err
-		}
-		id, out = made, &templateRow{made, f.Create}
-		s.OK()
-	}
-	if f.Assign != "" {
-		if id == "" {
-			return nil, core.UsageError("--assign needs a template: --id ID, or --create NAME")
-		}
-		owner, err := f.clientID(ctx, s)
-		if err != nil {
-			return nil, err
-		}
-		s.Say("Assigning template %s to kind %s...", s.Out.Bold(id), s.Out.Bold(f.Assign))
-		if err := f.assign(ctx, s, owner, f.Assign, id); err != nil {
-			return nil, err
-		}
-		s.OK()
-		if out == nil {
-			out = &templateRow{ID: id}
-		}
-	}
-	if out != nil {
-		return out, nil
-	}
-	s.Say("Getting templates...")
-	var all map[string]struct{ Name string }
-	if err := f.call(ctx, s, http.MethodGet, "/templates", nil, &all); err != nil {
-		return nil, err
-	}
-	list := &core.Listing[templateRow]{
-		Key: "templates", Heading: []string{"id", "name"}, Paint: core.Plain,
-		Cells: func(t templateRow) []string { return []string{t.ID, t.Name} },
-	}
-	for _, id := range core.SortedKeys(all) {
-		list.Rows = append(list.Rows, templateRow{id, all[id].Name})
-	}
-	return list, nil
-}
-
-func (f *templatesFlags) create(ctx context.Context, s *core.Session) (string, error) {
-	body := map[string]any{"name": f.Create, "subject": cmp.Or(f.Subject, "{{.Subject}}")}
-	for key, value := range map[string]string{"text": cmp.Or(f.Text, "{{.Text}}"), "html": cmp.Or(f.HTML, "{{.HTML}}")} {
-		content, err := contentOf(s, value)
-		if err != nil {
-			return "", err
-		}
-		body[key] = content
-	}
-	var out struct {
-		ID  string `json:"template_id"`
-		Old string `json:"template-id"`
-	}
-	err := f.call(ctx, s, http.MethodPost, "/templates", body, &out)
-	return cmp.Or(out.ID, out.Old), err
-}
-
 // contentOf returns a text, or the content of the file named by @FILE.
 func contentOf(s *core.Session, value string) (string, error) {
 	file, ok := strings.CutPrefix(value, "@")
@@ -469,8 +386,9 @@ func Commands() []*core.Command {
 			createInboxToken, "4f1c2a7e-0c1d-4e53-9d1c-0c6a1f7f0d11 --valid 10m"),
 		core.Entry("notifications inbox-origins", "", "Show or set the web sites that may read inboxes", core.NeedsAPI,
 			changeOrigins, "", "--set https://app.example.com"),
-		core.Entry("notifications templates", "", "List, create and assign templates", core.NeedsAPI, changeTemplates,
-			"", "--create plain --text @mail.txt --html @mail.html --assign disk-full"),
+		core.Entry("notifications templates", "", "List, change and assign templates", core.NeedsAPI, changeTemplates,
+			"", "--create plain --text @mail.txt --html @mail.html --assign disk-full",
+			"--id ca9a22b9", "--id ca9a22b9 --text @mail.txt", "--delete ca9a22b9"),
 		core.Entry("notifications variants", "TEMPLATE", "Show or change a template's texts by language", core.NeedsAPI,
 			changeVariants, "ca9a22b9 --set de --subject 'Bestellung' --text @mail.de.txt", "ca9a22b9 --delete de"),
 		core.Entry("notifications versions", "TEMPLATE", "List, compare or restore versions of a template", core.NeedsAPI,
@@ -503,6 +421,10 @@ func Commands() []*core.Command {
 			core.NeedsAPI, showTimeline, "1b2c3d"),
 		core.Entry("notifications messages", "", "List messages by recipient, kind, state or time", core.NeedsAPI,
 			findMessages, "--email dora@example.org", "--kind news --channel inbox --status failed"),
+		core.Entry("notifications retry", "NOTIFICATION", "Retry a failed notification", core.NeedsAPI,
+			retryNotification, "1b2c3d"),
+		core.Entry("notifications suppressions", "", "List or change addresses that get no mail", core.NeedsAPI,
+			changeSuppressions, "", "--add dora@example.org", "--remove dora@example.org"),
 		core.Entry("notifications figures", "", "Show numbers of deliveries by kind, channel or domain", core.NeedsAPI,
 			showFigures, "", "--by domain --kind news --hours 24", "--by template --days 90"),
 		core.Entry("notifications recipient-data", "", "Show everything that is stored about a recipient", core.NeedsAPI,

@@ -54,6 +54,7 @@ type partialUser struct {
 func (f *partialsFlags) path(name string) string {
 	path := "/partials/" + url.PathEscape(name)
 	if f.Shared {
+		f.administers()
 		path += "?shared=true"
 	}
 	return path

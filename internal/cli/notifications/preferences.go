@@ -278,7 +278,7 @@ func (f *preferencesFlags) preferences(ctx context.Context, s *core.Session, met
 		}
 	}
 	_, err = s.API.Do(ctx, call)
-	return explainNotify(base, err)
+	return f.explain(base, err)
 }
 
 func changePreferences(ctx context.Context, s *core.Session, _ core.Words, f *preferencesFlags) (core.Result, error) {

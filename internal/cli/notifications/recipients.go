@@ -51,6 +51,7 @@ func (f *recipientFlags) fields() map[string]string {
 		}
 	}
 	if f.All {
+		f.administers()
 		all["client_id"] = "*"
 	}
 	return all

@@ -111,8 +111,9 @@ func (c pages) suppressions(r *http.Request, s *page.Session) (any, error) {
 		return nil, err
 	}
 	d := &suppressionsData{
-		Suppressions: answer.Suppressions, Add: `curl -X PUT "$N/suppressions/ADDRESS" -H "$A"`,
-		Remove: `curl -X DELETE "$N/suppressions/ADDRESS" -H "$A"`,
+		Suppressions: answer.Suppressions,
+		Add:          page.Command("ingot", "notifications", "suppressions", "--add", "ADDRESS"),
+		Remove:       page.Command("ingot", "notifications", "suppressions", "--remove", "ADDRESS"),
 	}
 	if answer.Links.Next.Href != "" {
 		d.Next = notificationsPath + "/suppressions?after=" + url.QueryEscape(d.Suppressions[len(d.Suppressions)-1].Email)

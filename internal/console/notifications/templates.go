@@ -235,16 +235,18 @@ func (c pages) editor(w http.ResponseWriter, r *http.Request, s *page.Session, s
 	d.MayWrite = s.Has(scope) && (!d.IsDefault || s.Has(scopeNotifyAdmin))
 	d.Command = page.Command("ingot", "notifications", "templates", "--create", cmp.Or(d.Name, "NAME"), "--subject",
 		cmp.Or(d.Subject, "SUBJECT"), "--text", "@mail.txt", "--html", "@mail.html")
-	auth := ` -H "$A"`
-	if d.Campaigns {
-		auth = secondAuth
-		d.Command = `curl "$N/templates"` + auth + ` -d @template.json`
-	}
 	if d.ID != "" {
 		d.Versions = page.Command("ingot", "notifications", "versions", versionedID(d.ID))
-		d.Command = page.Command("curl", "-X", "PUT") + ` "$N` + "/templates/" + url.PathEscape(id) + `"` + auth +
-			` -d @template.json`
-		d.Delete = page.Command("curl", "-X", "DELETE") + ` "$N` + "/templates/" + url.PathEscape(id) + `"` + auth
+		d.Command = page.Command("ingot", "notifications", "templates", "--id", d.ID, "--text", "@mail.txt", "--html", "@mail.html")
+		d.Delete = page.Command("ingot", "notifications", "templates", "--delete", d.ID)
+	}
+	if d.Campaigns {
+		at := ` "$N/templates"` + secondAuth
+		d.Command = "curl" + at + ` -d @template.json`
+		if d.ID != "" {
+			at = ` "$N/templates/` + url.PathEscape(id) + `"` + secondAuth
+			d.Command, d.Delete = "curl -X PUT"+at+` -d @template.json`, "curl -X DELETE"+at
+		}
 	}
 	title := d.Name
 	if d.ID == "" {
