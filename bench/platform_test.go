@@ -181,7 +181,8 @@ func TestListFigures(t *testing.T) {
 // The workers of a server count, other child processes do not.
 func TestServerTime(t *testing.T) {
 	t.Parallel()
-	shell := exec.Command("sh", "-c", "while :; do :; done & sh -c 'while :; do :; done' & sleep 3600 & echo started; wait")
+	shell := exec.Command("sh", "-c", "while :; do :; done & "+
+		"sh -c 'while :; do :; done' & sleep 3600 & echo started; wait")
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := shell.StdoutPipe()
 	if err != nil {

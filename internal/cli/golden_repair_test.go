@@ -11,6 +11,10 @@ import (
 // repairScenarios are about what went wrong with messages, and about templates.
 var repairScenarios = []scenario{
 	{"notifications-retry", []string{"notifications", "retry", "message-1"}},
+	{"notifications-mailbox", []string{"notifications", "mailbox", "--search", "dora"}},
+	{"notifications-mailbox-read", []string{"notifications", "mailbox", "--read", "2"}},
+	{"notifications-mailbox-clear", []string{"notifications", "mailbox", "--clear", "-f"}},
+	{"notifications-mailbox-both", []string{"notifications", "mailbox", "--clear", "--read", "2"}},
 	{"notifications-suppressions", []string{"notifications", "suppressions"}},
 	{"notifications-suppressions-add", []string{"notifications", "suppressions", "--add", "dora@example.org"}},
 	{"notifications-suppressions-remove", []string{"notifications", "suppressions", "--remove", "dora@example.org"}},
@@ -23,7 +27,8 @@ var repairScenarios = []scenario{
 	{"notifications-template-delete", []string{"notifications", "templates", "--delete", "template-1", "--client",
 		"sender", "--client-secret", "x"}},
 	{"notifications-template-wrong", []string{"notifications", "templates", "--text", "x"}},
-	{"notifications-template-wrong-delete", []string{"notifications", "templates", "--delete", "template-1", "--name", "x"}},
+	{"notifications-template-wrong-delete", []string{"notifications", "templates", "--delete", "template-1",
+		"--name", "x"}},
 }
 
 func init() { scenarios = append(scenarios, repairScenarios...) }
@@ -33,6 +38,9 @@ func repairAnswer(r *http.Request) (int, any) {
 	suppression := func(email string) object {
 		return object{"email": email, "reason": "550 5.1.1 no such user", "source": "bounce", "created_at": stamp}
 	}
+	mail := object{"number": 2, "id": "message-1", "from": "no-reply@localhost", "to": "dora@example.org",
+		"subject":  "Disk full",
+		"received": stamp, "size": 512}
 	switch r.Method + " " + strings.TrimPrefix(r.URL.Path, "/notify") {
 	case "GET /templates":
 		return 200, object{"template-1": object{"name": "plain"}}
@@ -43,6 +51,13 @@ func repairAnswer(r *http.Request) (int, any) {
 			"metadata": object{"team": "ops"}}
 	case "PUT /templates/template-1", "DELETE /templates/template-1", "PUT /suppressions/dora@example.org",
 		"DELETE /suppressions/dora@example.org":
+		return 204, nil
+	case "GET /mailbox/messages":
+		return 200, object{"total": 1, "messages": []any{mail}}
+	case "GET /mailbox/messages/2":
+		mail["text"], mail["html"], mail["headers"] = "Please tidy up", "<p>Please tidy up</p>", []any{}
+		return 200, mail
+	case "DELETE /mailbox/messages":
 		return 204, nil
 	case "POST /messages/message-1/replay":
 		return 202, object{"status": "queued"}
@@ -70,8 +85,8 @@ func TestTemplateChange(t *testing.T) {
 	}
 }
 
-// Commands that concern all clients act as the logged-in user on the server's own machine, too, where the others act as a
-// client that was made for them, and which lacks the scope.
+// Commands that concern all clients act as the logged-in user on the server's own machine, too, where the others act as
+// a client that was made for them, and which lacks the scope.
 func TestAdministers(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -83,6 +98,9 @@ func TestAdministers(t *testing.T) {
 		{"PUT /notify/suppressions/dora@example.org", []string{"suppressions", "--add", "dora@example.org"}},
 		{"DELETE /notify/suppressions/dora@example.org", []string{"suppressions", "--remove", "dora@example.org"}},
 		{"POST /notify/messages/message-1/replay", []string{"retry", "message-1"}},
+		{"GET /notify/mailbox/messages", []string{"mailbox"}},
+		{"GET /notify/mailbox/messages/2", []string{"mailbox", "--read", "2"}},
+		{"DELETE /notify/mailbox/messages", []string{"mailbox", "--clear", "-f"}},
 		{"GET /notify/figures", []string{"figures", "--all-clients"}},
 		{"GET /notify/messages", []string{"messages", "--all-clients"}},
 		{"GET /notify/recipient_data", []string{"recipient-data", "--user", "user-guid", "--all-clients"}},

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -362,7 +363,25 @@ func showStatus(ctx context.Context, s *core.Session, w core.Words, f *notifyFla
 // Commands returns the commands of this package.
 func Commands() []*core.Command {
 	return core.InGroup(core.GroupOther, core.Entry("notifications", "", "Register, send and track notifications",
-		core.NeedsNothing, listKinds).Explained(notifyAlone).With(
+		core.NeedsNothing, listKinds).Explained(notifyAlone).With(slices.Concat(definitions(), messages(), []*core.Command{
+		core.Entry("notifications check-domain", "", "Check the DNS records of the sender's mail domain",
+			core.NeedsAPI, checkDomain, ""),
+		core.Entry("notifications mail-state", "", "Show mail servers, and domains that get less mail", core.NeedsAPI,
+			showMailState, ""),
+		core.Entry("notifications usage", "", "Show how much a client has stored", core.NeedsAPI, showUsage,
+			"--client shop"),
+		core.Entry("notifications preferences", "", "Show or change your subscriptions", core.NeedsAPI, changePreferences,
+			"", "--unsubscribe my-sender/disk-full", "--off my-sender/news/email --on my-sender/news/inbox",
+			"--join my-sender/releases", "--leave my-sender/releases",
+			"--user mailto:dora@example.org --unsubscribe all"),
+		core.Entry("notifications browsers", "", "List or remove your browsers and devices for push", core.NeedsAPI,
+			changeBrowsers, "", "--remove 5d41402abc4b2a76", "--key"),
+	})...))
+}
+
+// definitions are the commands for what is sent, and to send it.
+func definitions() []*core.Command {
+	return []*core.Command{
 		core.Entry("notifications register", "KIND", "Register a notification kind", core.NeedsAPI, registerKind,
 			"disk-full --source 'Disk watch' --description 'A disk is nearly full'"),
 		core.Entry("notifications kinds", "", "List notification kinds", core.NeedsAPI, listKinds, ""),
@@ -412,6 +431,12 @@ func Commands() []*core.Command {
 			"stand-up team --cron '45 8 * * mon-fri' --zone Europe/Berlin --space dev --text 'In 15 minutes' --ttl 15m"),
 		core.Entry("notifications recurring", "", "List, show, pause or delete recurring sends", core.NeedsAPI,
 			changeRecurring, "", "--show weekly", "--pause weekly", "--resume weekly", "--delete weekly"),
+	}
+}
+
+// messages are the commands for what was sent.
+func messages() []*core.Command {
+	return []*core.Command{
 		core.Entry("notifications cancel", "SEND", "Cancel what is not out yet of a send", core.NeedsAPI, cancelSend,
 			"0b0c5f1e-7a8e-9d0f-3f5a-6b1c52d7e4a9"),
 		core.Entry("notifications status", "NOTIFICATION", "Show a notification's delivery status",
@@ -423,6 +448,8 @@ func Commands() []*core.Command {
 			findMessages, "--email dora@example.org", "--kind news --channel inbox --status failed"),
 		core.Entry("notifications retry", "NOTIFICATION", "Retry a failed notification", core.NeedsAPI,
 			retryNotification, "1b2c3d"),
+		core.Entry("notifications mailbox", "", "List, read or clear mail kept instead of sent", core.NeedsAPI,
+			readMailbox, "", "--search dora", "--read 3", "--clear"),
 		core.Entry("notifications suppressions", "", "List or change addresses that get no mail", core.NeedsAPI,
 			changeSuppressions, "", "--add dora@example.org", "--remove dora@example.org"),
 		core.Entry("notifications figures", "", "Show numbers of deliveries by kind, channel or domain", core.NeedsAPI,
@@ -431,17 +458,5 @@ func Commands() []*core.Command {
 			showRecipient, "--email dora@example.org", "--user 4f1c2a7e --all-clients"),
 		core.Entry("notifications erase-recipient", "", "Erase what is stored about a recipient", core.NeedsAPI,
 			eraseRecipient, "--user 4f1c2a7e --email dora@example.org"),
-		core.Entry("notifications check-domain", "", "Check the DNS records of the sender's mail domain",
-			core.NeedsAPI, checkDomain, ""),
-		core.Entry("notifications mail-state", "", "Show mail servers, and domains that get less mail", core.NeedsAPI,
-			showMailState, ""),
-		core.Entry("notifications usage", "", "Show how much a client has stored", core.NeedsAPI, showUsage,
-			"--client shop"),
-		core.Entry("notifications preferences", "", "Show or change your subscriptions", core.NeedsAPI, changePreferences,
-			"", "--unsubscribe my-sender/disk-full", "--off my-sender/news/email --on my-sender/news/inbox",
-			"--join my-sender/releases", "--leave my-sender/releases",
-			"--user mailto:dora@example.org --unsubscribe all"),
-		core.Entry("notifications browsers", "", "List or remove your browsers and devices for push", core.NeedsAPI,
-			changeBrowsers, "", "--remove 5d41402abc4b2a76", "--key"),
-	))
+	}
 }

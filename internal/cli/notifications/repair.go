@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"time"
 
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
@@ -32,10 +33,10 @@ type suppressionsFlags struct {
 }
 
 type suppressionRow struct {
-	Email   string `json:"email"`
-	Reason  string `json:"reason"`
-	Source  string `json:"source"`
-	Created string `json:"created_at"`
+	Email   string    `json:"email"`
+	Reason  string    `json:"reason"`
+	Source  string    `json:"source"`
+	Created time.Time `json:"created_at"`
 }
 
 // suppressed is the JSON output after a change. The list may be long.
@@ -69,7 +70,9 @@ func changeSuppressions(ctx context.Context, s *core.Session, _ core.Words, f *s
 	s.Say("Getting suppressed addresses...")
 	list := &core.Listing[suppressionRow]{Key: "suppressions", None: "No address is suppressed.", Paint: core.Plain,
 		Heading: []string{"address", "source", "since", "reason"},
-		Cells:   func(r suppressionRow) []string { return []string{r.Email, r.Source, r.Created, r.Reason} }}
+		Cells: func(r suppressionRow) []string {
+			return []string{r.Email, r.Source, r.Created.UTC().Format(time.RFC3339), r.Reason}
+		}}
 	for path := "/suppressions?limit=1000"; path != ""; {
 		var page struct {
 			nextPage

@@ -24,11 +24,10 @@ type mailEntry struct {
 }
 
 type mailboxData struct {
-	Query   string
-	Total   int
-	Mails   []mailEntry
-	None    string // why there is no mailbox
-	Command string
+	Query string
+	Total int
+	Mails []mailEntry
+	None  string // why there is no mailbox
 }
 
 // shownMails is how many mails the page lists; others are found by searching.
@@ -47,7 +46,7 @@ func liveMailbox(_ *http.Request, data any) (string, bool) {
 
 // loadMailbox is GET /console/notifications/mailbox: ?q= searches recipient, sender and subject.
 func (c pages) loadMailbox(r *http.Request, s *page.Session) (any, error) {
-	d := &mailboxData{Query: strings.TrimSpace(r.URL.Query().Get("q")), Command: `curl "$N/mailbox/messages" -H "$A"`}
+	d := &mailboxData{Query: strings.TrimSpace(r.URL.Query().Get("q"))}
 	var answer struct {
 		Total    int
 		Messages []mailEntry

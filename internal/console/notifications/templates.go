@@ -237,7 +237,8 @@ func (c pages) editor(w http.ResponseWriter, r *http.Request, s *page.Session, s
 		cmp.Or(d.Subject, "SUBJECT"), "--text", "@mail.txt", "--html", "@mail.html")
 	if d.ID != "" {
 		d.Versions = page.Command("ingot", "notifications", "versions", versionedID(d.ID))
-		d.Command = page.Command("ingot", "notifications", "templates", "--id", d.ID, "--text", "@mail.txt", "--html", "@mail.html")
+		d.Command = page.Command("ingot", "notifications", "templates", "--id", d.ID, "--text", "@mail.txt", "--html",
+			"@mail.html")
 		d.Delete = page.Command("ingot", "notifications", "templates", "--delete", d.ID)
 	}
 	if d.Campaigns {
