@@ -3,6 +3,6 @@
 //
 // It must not import other packages of commands; push imports it.
 //
-// Imports: base/cfapi, base/crashlines, base/pattern, base/suggest, cli/client,
-// cli/core, cli/shell, cli/term, golang.org/x/term.
+// Imports: base/cfapi, base/crashlines, base/digits, base/pattern,
+// base/suggest, cli/client, cli/core, cli/shell, cli/term, golang.org/x/term.
 package apps

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"ingot/internal/base/cfapi"
+	"ingot/internal/base/digits"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
 )
@@ -38,7 +38,8 @@ func (h *historyResult) Show(p *term.Printer) {
 		most      float64 // of the scale; 0 means the largest value
 	}{
 		{"requests", "requests", perSecond, 0}, {"5xx", "requests_5xx", perSecond, 0},
-		{"p50", "latency_p50", millis, 0}, {"p95", "latency_p95", millis, 0}, {"p99", "latency_p99", millis, 0},
+		{"p50", "latency_p50", digits.Milliseconds, 0}, {"p95", "latency_p95", digits.Milliseconds, 0},
+		{"p99", "latency_p99", digits.Milliseconds, 0},
 		{"cpu", "cpu", percent, 0}, {"memory", "memory", size, float64(h.Limits.Memory)},
 		{"disk", "disk", size, float64(h.Limits.Disk)}, {"crashes", "crashes", plainNumber, 0},
 		{"log rate", "log_rate", func(v float64) string { return size(v) + "/s" }, 0},
@@ -63,8 +64,7 @@ func (h *historyResult) Show(p *term.Printer) {
 }
 
 func perSecond(v float64) string   { return plainNumber(v) + "/s" }
-func millis(v float64) string      { return plainNumber(v) + "ms" }
-func plainNumber(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+func plainNumber(v float64) string { return digits.Short(v, 4) }
 
 // describeSeries returns the last value, the average, the largest one and a curve.
 func describeSeries(values []*float64, say func(float64) string, most float64) []string {

@@ -3,6 +3,6 @@
 //
 // It must not import other packages of commands.
 //
-// Imports: base/cfapi, base/pattern, cli/client, cli/config, cli/core,
-// cli/term.
+// Imports: base/cfapi, base/digits, base/pattern, cli/client, cli/config,
+// cli/core, cli/term.
 package notifications

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/digits"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
 )
@@ -106,7 +107,7 @@ func (d *mailDomain) limit() string {
 	if d.Rate == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("%.3g a second", d.Rate)
+	return digits.Short(d.Rate, 3) + " a second"
 }
 
 func showMailState(ctx context.Context, s *core.Session, _ core.Words, f *notifyFlags) (core.Result, error) {

@@ -4,7 +4,8 @@
 //
 // It must not import another part of the console.
 //
-// Imports: base/background, base/cfapi, base/crashlines, base/fault,
-// base/manifestkeys, base/pattern, base/web, console/chart, console/page,
-// github.com/coder/websocket, go.yaml.in/yaml/v2, golang.org/x/crypto/ssh.
+// Imports: base/background, base/cfapi, base/crashlines, base/digits,
+// base/fault, base/manifestkeys, base/pattern, base/web, console/chart,
+// console/page, github.com/coder/websocket, go.yaml.in/yaml/v2,
+// golang.org/x/crypto/ssh.
 package apps

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ingot/internal/base/cfapi"
+	"ingot/internal/base/digits"
 	"ingot/internal/console/chart"
 	"ingot/internal/console/page"
 )
@@ -102,7 +103,7 @@ func historyCharts(s *cfapi.Series) []template.HTML {
 		{Name: "requests", Title: "Requests", Say: chart.PerSecond, Least: 1, Base: ten, Lines: []chart.Line{
 			line("2xx", "requests_2xx"), line("3xx", "requests_3xx"), line("4xx", "requests_4xx"), line("5xx", "requests_5xx"),
 			line("other", "requests_other")}},
-		{Name: "latency", Title: "Latency", Say: chart.Milliseconds, Least: 10,
+		{Name: "latency", Title: "Latency", Say: digits.Milliseconds, Least: 10,
 			Base: ten, Lines: []chart.Line{line("p50", "latency_p50"), line("p95", "latency_p95"), line("p99", "latency_p99")}},
 		{Name: "cpu", Title: "CPU", Say: chart.Percent, Least: 10, Base: ten,
 			Lines: []chart.Line{{Name: "CPU", Values: chart.Percents(s.Values["cpu"])}}},

@@ -4,5 +4,5 @@
 // Pictures have classes and no styles, because the console's policy forbids inline styles. All
 // texts are escaped.
 //
-// Imports: the standard library only.
+// Imports: base/digits.
 package chart

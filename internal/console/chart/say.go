@@ -3,23 +3,15 @@ package chart
 import (
 	"fmt"
 	"slices"
-	"strconv"
+
+	"ingot/internal/base/digits"
 )
 
-// PerSecond says a rate with four digits.
-func PerSecond(v float64) string {
-	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
-	if err != nil {
-		short = v
-	}
-	return strconv.FormatFloat(short, 'f', -1, 64) + "/s"
-}
+// PerSecond says a rate.
+func PerSecond(v float64) string { return digits.Short(v, 4) + "/s" }
 
 // Number says a number.
-func Number(v float64) string { return fmt.Sprintf("%.4g", v) }
-
-// Milliseconds says a time.
-func Milliseconds(v float64) string { return Number(v) + " ms" }
+func Number(v float64) string { return digits.Short(v, 4) }
 
 // Percent says a percentage.
 func Percent(v float64) string { return fmt.Sprintf("%.1f%%", v) }

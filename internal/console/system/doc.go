@@ -2,5 +2,5 @@
 //
 // It must not import another part of the console.
 //
-// Imports: base/cfapi, base/fault, console/chart, console/page.
+// Imports: base/cfapi, base/digits, base/fault, console/chart, console/page.
 package system

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ingot/internal/base/cfapi"
+	"ingot/internal/base/digits"
 	"ingot/internal/console/chart"
 	"ingot/internal/console/page"
 )
@@ -49,7 +50,7 @@ func charts(s *cfapi.Series) []template.HTML {
 		{Name: "requests", Title: "Requests to apps", Say: chart.PerSecond, Least: 1, Base: ten, Lines: []chart.Line{
 			line("2xx", "requests_2xx"), line("3xx", "requests_3xx"), line("4xx", "requests_4xx"), line("5xx", "requests_5xx"),
 			line("other", "requests_other")}},
-		{Name: "latency", Title: "Latency of apps", Say: chart.Milliseconds, Least: ten, Base: ten, Lines: []chart.Line{
+		{Name: "latency", Title: "Latency of apps", Say: digits.Milliseconds, Least: ten, Base: ten, Lines: []chart.Line{
 			line("p50", "latency_p50"), line("p95", "latency_p95"), line("p99", "latency_p99")}},
 		{Name: "messages", Title: "Messages", Say: chart.PerSecond, Least: 1, Base: ten, Lines: []chart.Line{
 			line("accepted", "messages_queued"), line("delivered", "messages_delivered"), line("failed", "messages_failed"),
