@@ -23,7 +23,7 @@ type DomainReport struct {
 
 // DomainFinding is the result of one check.
 type DomainFinding struct {
-	Check   string       `json:"check"` // spf, dkim, dmarc, mx, reverse or tls
+	Check   string       `json:"check"` // spf, dkim, dmarc, mx, reverse, tls or mta-sts
 	Status  DomainStatus `json:"status"`
 	Message string       `json:"message"`
 	// Record is a record of the DNS to create or to replace.

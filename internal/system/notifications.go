@@ -37,6 +37,7 @@ import (
 	"ingot/internal/notify/mail"
 	"ingot/internal/notify/mail/dsn"
 	"ingot/internal/notify/mail/mailbox"
+	"ingot/internal/notify/mail/mtasts"
 	"ingot/internal/notify/notifydb"
 	"ingot/internal/notify/outbound"
 	"ingot/internal/notify/provider"
@@ -269,13 +270,16 @@ func (n *notifications) openChannel(o notificationsOptions) (notify.Channel, err
 	if err != nil {
 		return nil, fmt.Errorf("--mail-plan: %w", err)
 	}
+	policies := mtasts.New(mtasts.Options{Guard: o.guard(), TLS: o.TLS})
 	if o.SMTPURL == "" && len(plan.Routes) == 0 {
-		n.checkDomain = func(ctx context.Context) notify.DomainReport { return mail.CheckDomain(ctx, o.MailFrom) }
+		n.checkDomain = func(ctx context.Context) notify.DomainReport {
+			return mail.CheckDomain(ctx, o.MailFrom, policies)
+		}
 		n.mailbox, err = mailbox.New(mailbox.Options{Dir: filepath.Join(o.Dir, "mailbox"), Identity: identity, Log: o.Log})
 		return n.mailbox, err
 	}
-	options := mail.Options{URL: o.SMTPURL, Plan: plan, Identity: identity, TLS: o.TLS, Log: o.Log, Quotas: n.store,
-		Servers: o.Servers, Registry: o.Registry}
+	options := mail.Options{URL: o.SMTPURL, Plan: plan, Identity: identity, TLS: o.TLS, Policies: policies, Log: o.Log,
+		Quotas: n.store, Servers: o.Servers, Registry: o.Registry}
 	if o.DKIMKeyFile != "" {
 		key, err := o.dkimKey()
 		if err != nil {

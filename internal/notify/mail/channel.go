@@ -16,6 +16,7 @@ import (
 	"ingot/internal/notify/mail/compose"
 	"ingot/internal/notify/mail/dkim"
 	"ingot/internal/notify/mail/domaincheck"
+	"ingot/internal/notify/mail/mtasts"
 	"ingot/internal/notify/mail/pacing"
 	"ingot/internal/notify/mail/smtp"
 )
@@ -54,6 +55,8 @@ type Options struct {
 	Log      *slog.Logger
 	// TLS is the base TLS configuration; nil means the default.
 	TLS *tls.Config
+	// Policies finds the policy of the sender's domain for mail to it; nil means that it is not checked.
+	Policies *mtasts.Checker
 	// Quotas counts mail for the plan's warm-up; it may be nil without one.
 	Quotas notify.MailQuotas
 	// Servers returns how many servers share the rates of domains; nil means one.
@@ -71,6 +74,7 @@ type Channel struct {
 	plan     Plan
 	composer *compose.Composer
 	signer   *dkim.Signer
+	policies *mtasts.Checker
 	domain   string // of the sender's address
 }
 
@@ -85,7 +89,7 @@ func NewChannel(o Options) (*Channel, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Channel{domain: domainOf(o.Identity.From), plan: o.Plan}
+	c := &Channel{domain: domainOf(o.Identity.From), plan: o.Plan, policies: o.Policies}
 	var err error
 	if c.composer, err = compose.New(o.Identity); err != nil {
 		return nil, err
@@ -127,8 +131,13 @@ func (c *Channel) Stop() {
 
 // CheckDomain says what receivers find when they check mail of this channel.
 func (c *Channel) CheckDomain(ctx context.Context) notify.DomainReport {
-	first := c.routes[0].main
-	o := domaincheck.Options{Domain: c.domain, Host: first.Host(), Encrypted: first.Encrypted}
+	o := domaincheck.Options{Domain: c.domain, Host: c.routes[0].main.Host()}
+	if c.policies != nil {
+		o.Policies = c.policies
+	}
+	for _, r := range c.routes {
+		o.Relays = append(o.Relays, domaincheck.Relay{Host: r.main.Host(), Encryption: r.main.Encryption})
+	}
 	if c.signer != nil {
 		o.Domain, o.Selector, o.Key = c.signer.Record()
 	}
@@ -137,8 +146,8 @@ func (c *Channel) CheckDomain(ctx context.Context) notify.DomainReport {
 
 // CheckDomain says what receivers would find when they check mail of a sender, as long as there is
 // no mail server.
-func CheckDomain(ctx context.Context, from string) notify.DomainReport {
-	return domaincheck.Run(ctx, domaincheck.Options{Domain: domainOf(from)})
+func CheckDomain(ctx context.Context, from string, policies *mtasts.Checker) notify.DomainReport {
+	return domaincheck.Run(ctx, domaincheck.Options{Domain: domainOf(from), Policies: policies})
 }
 
 // domainOf returns the domain of an address; empty if it is none.

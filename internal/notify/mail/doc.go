@@ -11,6 +11,6 @@
 //
 // Imports: base/background, base/pattern, notify, notify/failover,
 // notify/mail/address, notify/mail/compose, notify/mail/dkim,
-// notify/mail/domaincheck, notify/mail/pacing, notify/mail/smtp,
-// github.com/prometheus/client_golang/prometheus.
+// notify/mail/domaincheck, notify/mail/mtasts, notify/mail/pacing,
+// notify/mail/smtp, github.com/prometheus/client_golang/prometheus.
 package mail

@@ -40,9 +40,11 @@ type Options struct {
 	Selector, Key string
 	// Host is the mail server, without port; empty if mail is kept in the mailbox.
 	Host string
-	// Encrypted connects to the mail server and reports whether the connection is encrypted.
-	Encrypted func(context.Context) (bool, error)
-	Resolver  Resolver // nil means that of the system
+	// Relays are all mail servers, in their order; the first is Host.
+	Relays   []Relay
+	Resolver Resolver // nil means that of the system
+	// Policies looks at the policy for mail to the domain; nil means that it is not checked.
+	Policies Policies
 }
 
 // timeout is for all checks together.
@@ -64,7 +66,7 @@ func Run(ctx context.Context, o Options) notify.DomainReport {
 	}
 	c := &checker{Options: o}
 	c.findServer(ctx)
-	checks := []func(context.Context) finding{c.spf, c.dkim, c.dmarc, c.mx, c.reverse, c.tls}
+	checks := []func(context.Context) finding{c.spf, c.dkim, c.dmarc, c.mx, c.reverse, c.tls, c.mtasts}
 	found := make([]finding, len(checks))
 	var all background.WaitGroup
 	for i, check := range checks {
@@ -184,24 +186,4 @@ func (c *checker) confirmed(ctx context.Context, names []string, addr netip.Addr
 		}
 	}
 	return ""
-}
-
-// tls looks whether mail is encrypted on the way to the mail server.
-func (c *checker) tls(ctx context.Context) finding {
-	if c.Host == "" {
-		return finding{Check: "tls", Status: warning, Message: "no mail server is set (--smtp-url): mail is kept in the " +
-			"mailbox of this server, and what follows from a mail server was not checked"}
-	}
-	encrypted, err := c.Encrypted(ctx)
-	local := len(c.addresses) > 0 && !slices.ContainsFunc(c.addresses, func(a netip.Addr) bool { return !a.IsLoopback() })
-	switch {
-	case err != nil:
-		return finding{Check: "tls", Status: problem, Message: err.Error()}
-	case encrypted:
-		return finding{Check: "tls", Status: fine, Message: "the connection to " + c.Host + " is encrypted"}
-	case local:
-		return finding{Check: "tls", Status: fine, Message: "the mail server runs on this machine"}
-	}
-	return finding{Check: "tls", Status: problem, Message: "the connection to " + c.Host + " is not encrypted: " +
-		"enable STARTTLS there, or use smtps:// in --smtp-url"}
 }

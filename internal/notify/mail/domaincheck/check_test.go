@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ingot/internal/notify"
+	"ingot/internal/notify/mail/smtp"
 )
 
 // zone is a resolver that knows these records.
@@ -69,7 +70,12 @@ func good() (*zone, Options) {
 		reverse: map[string][]string{"203.0.113.9": {"relay.example.net."}, "2001:db8::9": {"relay.example.net."}},
 	}
 	return z, Options{Domain: "mail.example.com", Selector: "ingot", Key: key, Host: "relay.example.net", Resolver: z,
-		Encrypted: func(context.Context) (bool, error) { return true, nil }}
+		Relays: relay(smtp.Encryption{Encrypted: true, Required: true}, nil)}
+}
+
+func relay(e smtp.Encryption, err error) []Relay {
+	ask := func(context.Context) (smtp.Encryption, error) { return e, err }
+	return []Relay{{Host: "relay.example.net", Encryption: ask}}
 }
 
 func find(r notify.DomainReport, check string) notify.DomainFinding {
@@ -146,17 +152,21 @@ func TestFindings(t *testing.T) {
 		"name of another address": {func(z *zone, _ *Options) {
 			z.reverse["203.0.113.9"], z.hosts["other.example.net"] = []string{"other.example.net."}, []string{"203.0.113.10"}
 		}, "reverse", problem, "leads back", ""},
-		"plain text": {func(_ *zone, o *Options) {
-			o.Encrypted = func(context.Context) (bool, error) { return false, nil }
-		}, "tls", problem, "not encrypted", ""},
+		"plain text": {func(_ *zone, o *Options) { o.Relays = relay(smtp.Encryption{}, nil) }, "tls", problem,
+			"not encrypted", ""},
+		"encrypted by chance": {func(_ *zone, o *Options) { o.Relays = relay(smtp.Encryption{Encrypted: true}, nil) },
+			"tls", warning, "add starttls=required", ""},
+		"encrypted by a stranger": {func(_ *zone, o *Options) {
+			o.Relays = relay(smtp.Encryption{Encrypted: true, Invalid: errors.New("expired")}, nil)
+		}, "tls", warning, "not valid (expired)", ""},
 		"plain text on this machine": {func(z *zone, o *Options) {
-			o.Encrypted = func(context.Context) (bool, error) { return false, nil }
+			o.Relays = relay(smtp.Encryption{}, nil)
 			z.hosts["relay.example.net"] = []string{"127.0.0.1"}
 		}, "tls", fine, "on this machine", ""},
 		"server is down": {func(_ *zone, o *Options) {
-			o.Encrypted = func(context.Context) (bool, error) { return false, errors.New("connect: refused") }
+			o.Relays = relay(smtp.Encryption{}, errors.New("connect: refused"))
 		}, "tls", problem, "refused", ""},
-		"no mail server": {func(_ *zone, o *Options) { o.Host, o.Encrypted = "", nil }, "tls", warning, "--smtp-url", ""},
+		"no mail server": {func(_ *zone, o *Options) { o.Host, o.Relays = "", nil }, "tls", warning, "--smtp-url", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -51,16 +51,6 @@ type Slots chan struct{}
 // NewSlots returns n of them.
 func NewSlots(n int) Slots { return make(Slots, n) }
 
-// Encrypted connects to the mail server and reports whether the connection is encrypted.
-func (c *Client) Encrypted(ctx context.Context) (bool, error) {
-	to, err := dial(ctx, &c.config)
-	if err != nil {
-		return false, err
-	}
-	to.quit()
-	return to.encrypted, nil
-}
-
 // Host returns the mail server, without port.
 func (c *Client) Host() string { return c.config.Host }
 

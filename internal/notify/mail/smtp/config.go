@@ -1,6 +1,7 @@
 package smtp
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -66,6 +67,8 @@ type Config struct {
 	Grace time.Duration
 	// TLS is the base TLS configuration; nil means the default.
 	TLS *tls.Config
+	// Dial opens connections; nil means that every address may be connected to.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Mechanisms of authentication, the best for an encrypted connection first.

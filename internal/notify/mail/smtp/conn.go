@@ -57,7 +57,11 @@ type conn struct {
 func dial(ctx context.Context, config *Config) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, config.Timeout)
 	defer cancel()
-	nc, err := (&net.Dialer{Timeout: min(15*time.Second, config.Timeout)}).DialContext(ctx, "tcp", config.String())
+	open := config.Dial
+	if open == nil {
+		open = (&net.Dialer{Timeout: min(15*time.Second, config.Timeout)}).DialContext
+	}
+	nc, err := open(ctx, "tcp", config.String())
 	if err != nil {
 		return nil, fmt.Errorf("connect to the mail server %s: %w", config, err)
 	}
