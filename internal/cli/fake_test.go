@@ -486,11 +486,11 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 	case "GET /notify/kinds/comments/digest", "PUT /notify/kinds/comments/digest", "DELETE /notify/kinds/comments/digest":
 		return digestAnswer(r.Method)
 	case "GET /notify/kinds/comments/throttle", "PUT /notify/kinds/comments/throttle",
-		"DELETE /notify/kinds/comments/throttle":
-		return throttleAnswer(r.Method)
-	case "GET /notify/kinds/comments/retention", "PUT /notify/kinds/comments/retention",
-		"DELETE /notify/kinds/comments/retention":
-		return retentionAnswer(r.Method)
+		"DELETE /notify/kinds/comments/throttle", "GET /notify/kinds/comments/retention",
+		"PUT /notify/kinds/comments/retention",
+		"DELETE /notify/kinds/comments/retention", "GET /notify/kinds/comments/tracking",
+		"PUT /notify/kinds/comments/tracking", "DELETE /notify/kinds/comments/tracking":
+		return ruleAnswer(r)
 	case "GET /notify/messages/message-1/timeline":
 		return 200, object{"send_id": "send-1", "subject": "Disk full", "workflow": nil, "events": []any{
 			object{"at": "2026-11-18T12:00:00Z", "event": "accepted"},
@@ -514,7 +514,7 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 				"webhook_calls": 0, "push_subscriptions": 2, "topics": 1},
 			"kept_as_hash": object{"unsubscribed": 1, "suppressions": 1}}
 	case "GET /notify/figures":
-		return 200, deliveryFigures()
+		return 200, deliveryFigures(r.URL.Query().Get("kind_id") == "news")
 	case "GET /notify/usage":
 		return 200, object{"client_id": "sender", "sends": object{"bytes": 48211, "limit": 16 << 30},
 			"definitions": object{"bytes": 2210, "limit": 64 << 20}}

@@ -55,3 +55,28 @@ func TestFigures(t *testing.T) {
 		t.Errorf("%d, asked for %s", status, asked)
 	}
 }
+
+// TestReactions shows opens and clicks only where something was counted, also if nothing was delivered meanwhile.
+func TestReactions(t *testing.T) {
+	t.Parallel()
+	w := emptyWorld(t, false)
+	opened := 0
+	w.Console.Options.Notifications = http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		points := fmt.Sprintf(`{"accepted":[3,0],"delivered":[3,0],"failed":[0,0],"undeliverable":[0,0],"unsubscribed":[0,0],
+			"canceled":[0,0],"skipped":[0,0],"digested":[0,0],"throttled":[0,0],"retried":[0,0],
+			"opened":[0,%d],"clicked":[0,0],"opens":[0,%d],"clicks":[0,0]}`, opened, 3*opened)
+		fmt.Fprintf(rw, `{"times":["2026-11-18T00:00:00Z","2026-11-19T00:00:00Z"],"total":%s,"rest":%s,"groups":[
+			{"client_id":"shop","kind_id":"news","figures":%s}]}`, points, points, points)
+	})
+	w.Session.Scopes = everyScope
+	w.Login()
+	for _, opened = range []int{0, 17} {
+		status, text := w.Get(Path + "/notifications/figures")
+		for _, part := range []string{`<td class="n" data-label="Opened">17</td>`, `<td class="n" data-label="Opens">51</td>`,
+			">Clicked<", "of mail to recipients who allow it"} {
+			if status != http.StatusOK || strings.Contains(text, part) != (opened > 0) {
+				t.Errorf("%d opened: %d, %q is in the page: %t", opened, status, part, opened == 0)
+			}
+		}
+	}
+}

@@ -194,7 +194,7 @@ func (d *DigestDraft) Add(m *Message, s *Send, data json.RawMessage, locale stri
 	// The latest entry decides what it looks like and where it goes.
 	n := Send{ClientID: s.ClientID, KindID: s.KindID, KindDescription: s.KindDescription,
 		SourceDescription: s.SourceDescription, TemplateID: s.TemplateID, Locale: locale,
-		Channels: ChannelsOf(m.Channel), Kept: s.Kept, Digest: d.send.Digest, Expanded: true}
+		Channels: ChannelsOf(m.Channel), Kept: s.Kept, Tracking: s.Tracking, Digest: d.send.Digest, Expanded: true}
 	d.to = Recipient{UserID: m.UserID, Email: m.Email, Channel: m.Channel}
 	switch {
 	case m.UserID != "":

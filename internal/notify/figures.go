@@ -9,9 +9,11 @@ import (
 // Figures count messages. A message is accepted when it gets its first result: it was attempted, or became final
 // without an attempt. Retried counts attempts that failed and are repeated; the others count messages that became
 // final. So accepted is the sum of the final ones and of those that wait for another attempt. A message that is
-// replayed counts again.
+// replayed counts again. Opened and Clicked count messages whose first Reaction of a type was in this time, Opens and
+// Clicks all Reactions.
 type Figures struct {
 	Accepted, Delivered, Failed, Undeliverable, Unsubscribed, Canceled, Skipped, Digested, Throttled, Retried int64
+	Opened, Clicked, Opens, Clicks                                                                            int64
 }
 
 // Add adds other figures.
@@ -26,12 +28,16 @@ func (f *Figures) Add(g Figures) {
 	f.Digested += g.Digested
 	f.Throttled += g.Throttled
 	f.Retried += g.Retried
+	f.Opened += g.Opened
+	f.Clicked += g.Clicked
+	f.Opens += g.Opens
+	f.Clicks += g.Clicks
 }
 
 // Sub subtracts other figures.
 func (f *Figures) Sub(g Figures) {
 	f.Add(Figures{-g.Accepted, -g.Delivered, -g.Failed, -g.Undeliverable, -g.Unsubscribed, -g.Canceled, -g.Skipped,
-		-g.Digested, -g.Throttled, -g.Retried})
+		-g.Digested, -g.Throttled, -g.Retried, -g.Opened, -g.Clicked, -g.Opens, -g.Clicks})
 }
 
 // FiguresOf returns what an outcome counts of a message as it was before.
@@ -158,4 +164,59 @@ func SumFigures(points []Figures) (sum Figures) {
 		sum.Add(p)
 	}
 	return sum
+}
+
+// Tracking is what is counted of the mail of a kind, for recipients who consented. Stores keep it as a number.
+type Tracking uint8
+
+const (
+	TrackOpens  Tracking = 1 << iota // by an image
+	TrackClicks                      // by links that lead over this service
+)
+
+// Has reports whether a part is counted.
+func (t Tracking) Has(part Tracking) bool { return t&part != 0 }
+
+// ReactionType is what a recipient did.
+type ReactionType int
+
+const (
+	Opened  ReactionType = 1
+	Clicked ReactionType = 2
+)
+
+// Reaction is what a recipient, or a program that reads their mail, did with a message.
+type Reaction struct {
+	Number int64
+	Type   ReactionType
+	// First and Last are when, and Total is how often, up to MaxReactions.
+	First, Last time.Time
+	Total       int
+}
+
+// Figures returns what a reaction counts whose type the message had so often, including this one.
+func (r Reaction) Figures(total int64) (f Figures) {
+	first := int64(0)
+	if total == 1 {
+		first = 1
+	}
+	if r.Type == Opened {
+		f.Opened, f.Opens = first, 1
+	} else {
+		f.Clicked, f.Clicks = first, 1
+	}
+	return f
+}
+
+// MaxReactions limits what is counted of each message and type: programs that follow links again and again cost no
+// more.
+const MaxReactions = 100
+
+// Reactions counts opens and clicks.
+type Reactions interface {
+	// SetTracking sets Kind.Tracking of a kind, for later sends. ErrNotFound when the kind is missing.
+	SetTracking(ctx context.Context, ref KindRef, t Tracking) error
+	// React counts a reaction at its Last, for a message and in the figures of a series, in one transaction. Messages that
+	// were purged, or whose recipients were erased, and further ones than MaxReactions count nothing.
+	React(ctx context.Context, r Reaction, of FigureSeries) error
 }

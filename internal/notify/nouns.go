@@ -38,6 +38,8 @@ type Kind struct {
 	ThrottleRule *ThrottleRule
 	// Kept is how long messages are kept after they are final; 0 means the server's default. It is set with SetKept only.
 	Kept time.Duration
+	// Tracking is what is counted of its mail. It is set with SetTracking only.
+	Tracking Tracking
 }
 
 // Travels returns the channels of the kind's messages.

@@ -80,6 +80,8 @@ type Wish struct {
 	Mail *bool
 	// Digest is how messages are to be collected.
 	Digest *DigestChoice
+	// Tracking consents to counting opens and clicks, or takes that back.
+	Tracking *bool
 }
 
 // PreferenceChange is a change of a user's preferences; nil leaves the global
@@ -101,6 +103,8 @@ type PreferenceChange struct {
 type Choice struct {
 	Unwanted Unwanted
 	Digest   DigestChoice
+	// Tracking reports that the user consented to counting opens and clicks.
+	Tracking bool
 }
 
 // After returns the choice after a change.
@@ -108,6 +112,9 @@ func (c Choice) After(w Wish) Choice {
 	c.Unwanted = c.Unwanted.After(w)
 	if w.Digest != nil {
 		c.Digest = *w.Digest
+	}
+	if w.Tracking != nil {
+		c.Tracking = *w.Tracking
 	}
 	return c
 }

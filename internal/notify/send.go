@@ -209,7 +209,9 @@ type Send struct {
 	// ThrottleRule is that of the kind then, or nil.
 	ThrottleRule *ThrottleRule
 	// Kept is that of the kind then: how long messages are kept after they are final; 0 means the server's default.
-	Kept      time.Duration
+	Kept time.Duration
+	// Tracking is that of the kind then.
+	Tracking  Tracking
 	Audiences []Audience
 	Content   Content
 	// Digest is what the send of a digest has collected; nil for others.

@@ -52,6 +52,7 @@ type Store interface {
 	People
 	Recurrings
 	Statistics
+	Reactions
 	Files
 	MailQuotas
 	Upkeep
@@ -277,6 +278,8 @@ const SingleLimit = 100
 type Claimed struct {
 	Message
 	Send *Send // shared by the messages of a send
+	// Reactions are set by ShowPerson only.
+	Reactions []Reaction
 }
 
 // Queue processes messages from acceptance to a final status.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -44,6 +45,7 @@ import (
 	"ingot/internal/notify/push"
 	"ingot/internal/notify/recurring"
 	"ingot/internal/notify/template"
+	"ingot/internal/notify/tracking"
 	"ingot/internal/server/databases"
 	"ingot/internal/server/diskspace"
 	"ingot/internal/server/health"
@@ -109,6 +111,7 @@ type notifications struct {
 	directory    *audience.Directory
 	delivery     *delivery.Delivery
 	unsubscriber *actions.Unsubscriber
+	marker       *tracking.Marker
 	tags         *notify.Tags
 	tokens       *inbox.Tokens
 	pushKeys     *push.Keys
@@ -118,6 +121,7 @@ type notifications struct {
 	recurring    *recurring.Runner
 	mailbox      *mailbox.Mailbox // nil if a mail server is configured
 	others       []background.Service
+	visitor      func(*http.Request) netip.Addr
 	kept         time.Duration
 	keptMax      time.Duration
 	log          *slog.Logger
@@ -134,6 +138,8 @@ type notificationsOptions struct {
 	DB          *db.DB
 	UAA         *uaaclient.Client
 	PlatformURL string
+	// Visitor returns the address of a request; nil if it may be that of a proxy.
+	Visitor func(*http.Request) netip.Addr
 	// Routes are the apps of this server, which webhooks may call.
 	Routes   safedial.Routes
 	Domain   string
@@ -176,7 +182,7 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 	n := &notifications{log: o.Log}
 	var err error
 	o.MessagesKept, o.MessagesKeptMax = o.MailConfig.kept()
-	n.kept, n.keptMax = o.MessagesKept, o.MessagesKeptMax
+	n.kept, n.keptMax, n.visitor = o.MessagesKept, o.MessagesKeptMax, o.Visitor
 	if n.store, err = notifydb.Open(ctx, o.DB, notifydb.Options{QueueLimit: o.QueueLimit, KeptLimit: o.MessagesKeptMax,
 		Log: o.Log}); err != nil {
 		return nil, err
@@ -192,6 +198,9 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 	}
 	ids, err := notify.NewIDs(key)
 	if err != nil {
+		return nil, err
+	}
+	if n.marker, err = tracking.NewMarker(key); err != nil {
 		return nil, err
 	}
 	if n.unsubscriber, err = actions.NewUnsubscriber(key); err != nil {
@@ -223,8 +232,9 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 	n.webhooks = outbound.Options{Guard: o.guard(), Routes: o.Routes, TLS: o.TLS}
 	n.delivery = delivery.New(o.seams.deliveryWith(delivery.Options{
 		Store: n.store, Directory: n.directory, Channel: channel, IDs: ids, Unsubscriber: n.unsubscriber,
-		More: n.moreChannels(o),
-		From: o.MailFrom, Domain: o.Domain, BaseURL: o.NotificationsURL, Dir: o.Dir, Retention: o.MessagesKept,
+		Marker: n.marker,
+		More:   n.moreChannels(o),
+		From:   o.MailFrom, Domain: o.Domain, BaseURL: o.NotificationsURL, Dir: o.Dir, Retention: o.MessagesKept,
 		Extended: n.service.Extended, Log: o.Log, Metrics: delivery.NewMetrics(o.Registry),
 		Webhooks: n.webhooks, Lead: o.leads("purge-messages"), Tracer: o.Tracer,
 	}))
@@ -339,7 +349,8 @@ func (n *notifications) routes(verifier *token.Verifier, b *frontend) *httpext.V
 	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick,
 		CheckWebhook: n.webhooks.Check, CheckDomain: n.checkDomain, MailState: n.mailState,
 		Tokens: n.tokens, Hub: n.hub, PushKey: n.pushKeys.Public(), KickRecurring: n.recurring.Kick,
-		ProviderHealth: n.providerHealth, Kept: n.kept, KeptMax: n.keptMax, Log: n.log}
+		ProviderHealth: n.providerHealth, Kept: n.kept, KeptMax: n.keptMax, Marker: n.marker, Address: n.visitor,
+		Log: n.log}
 	if n.mailbox != nil {
 		extensions.Mailbox = n.mailbox
 	}
@@ -386,7 +397,7 @@ func (s *System) openNotifications(ctx context.Context, b *frontend, dir *datadi
 		notificationsOptions{
 			MailConfig: c.MailConfig, Dir: dir.File(notificationsDir), Disk: b.disk, PlatformURL: b.endpoints.API,
 			Routes: r.routes, Domain: c.Domain, Registry: b.recording(), Databases: b.databases, Tracer: b.tracer, Log: c.Log,
-			seams: c.seams, Lead: r.cluster.Lead, Servers: r.cluster.Servers, TLS: trusted.TLS(),
+			seams: c.seams, Lead: r.cluster.Lead, Servers: r.cluster.Servers, TLS: trusted.TLS(), Visitor: c.proxies().Client,
 			UAA: uaaclient.New(uaaclient.Options{
 				BaseURL: b.endpoints.Auth, ClientID: auth.ClientNotifications, Secret: secrets.Clients[auth.ClientNotifications],
 				HTTP: client,

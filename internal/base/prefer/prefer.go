@@ -48,6 +48,8 @@ type Kind struct {
 	// Digest is one of DigestChoices, if the user may choose.
 	Digest        string   `json:"digest"`
 	DigestChoices []string `json:"digest_choices"`
+	// Tracking is whether opens and clicks may be counted; nil if the kind does not count them.
+	Tracking *bool `json:"tracking"`
 }
 
 // QuietHours are when a user does not want to be disturbed.
@@ -101,6 +103,9 @@ type kindFields struct {
 	// Had is how messages are collected, and Digests are the choices, if there are any; On marks the chosen one.
 	Had     string
 	Digests []choice
+	// Tracks reports that opens and clicks are counted of those who allow it. Allowed reports that the user does, and
+	// Allow that they want to.
+	Tracks, Allowed, Allow bool
 }
 
 type choice struct {
@@ -274,6 +279,9 @@ func (k Kind) fields(key, id string) *kindFields {
 		}
 	}
 	f.choose(k.Digest)
+	if k.Tracking != nil {
+		f.Tracks, f.Allowed, f.Allow = true, *k.Tracking, *k.Tracking
+	}
 	return f
 }
 
@@ -296,6 +304,13 @@ func (k *kindFields) choose(name string) {
 func digestChange(form url.Values, n string) (name string, changed bool) {
 	name = form.Get("digest." + n)
 	return name, name != "" && name != form.Get("digested."+n)
+}
+
+// trackingChange returns whether the kind with a number may count opens and clicks, and whether that is not what the
+// page showed. A page that did not ask changes nothing.
+func trackingChange(form url.Values, n string) (on, changed bool) {
+	on, changed = ticked(form, n, "track", "tracked")
+	return on, changed && slices.Contains(form["tracks"], n)
 }
 
 func (f *quietFields) set(q QuietHours) {
@@ -330,6 +345,9 @@ func (f *Form) Refused(form url.Values, why ...string) {
 			k.Leave = slices.Contains(form["off"], n)
 			if name, changed := digestChange(form, n); changed {
 				k.choose(name)
+			}
+			if on, changed := trackingChange(form, n); changed {
+				k.Allow = on
 			}
 			for i := range k.Channels {
 				if on, changed := ticked(form, n+"."+k.Channels[i].Name, "on", "lit"); changed {
@@ -403,6 +421,7 @@ type KindChange struct {
 	Subscribed *bool           `json:"subscribed,omitempty"`
 	Channels   map[string]bool `json:"channels,omitempty"`
 	Digest     *string         `json:"digest,omitempty"`
+	Tracking   *bool           `json:"tracking,omitempty"`
 }
 
 // null is null in JSON.
@@ -493,6 +512,9 @@ func kindChange(form url.Values, n string, shown map[string]*box) (c KindChange,
 	name, some := digestChange(form, n)
 	if some {
 		c.Digest = &name
+	}
+	if on, changed := trackingChange(form, n); changed {
+		c.Tracking, some = &on, true
 	}
 	left := slices.Contains(form["was"], n)
 	if !left && slices.Contains(form["off"], n) {

@@ -300,3 +300,52 @@ func TestDigests(t *testing.T) {
 		t.Error(page)
 	}
 }
+
+// TestTracking asks only where something is counted, and sends what the user changed.
+func TestTracking(t *testing.T) {
+	t.Parallel()
+	const kind = `{"description":"K","subscribed":true,"channels":{"email":true}%s}`
+	for name, c := range map[string]struct {
+		stored string
+		asked  bool
+		form   url.Values
+		want   string
+	}{
+		"not counted": {stored: "", form: url.Values{"track": {"0"}}, want: "{}"},
+		"refused":     {stored: `,"tracking":false`, asked: true, form: url.Values{"tracks": {"0"}}, want: "{}"},
+		"allowed": {stored: `,"tracking":true`, asked: true,
+			form: url.Values{"tracks": {"0"}, "tracked": {"0"}, "track": {"0"}}, want: "{}"},
+		"allows it now": {stored: `,"tracking":false`, asked: true, form: url.Values{"tracks": {"0"}, "track": {"0"}},
+			want: `{"tracking":true}`},
+		"takes it back": {stored: `,"tracking":true`, asked: true, form: url.Values{"tracks": {"0"}, "tracked": {"0"}},
+			want: `{"tracking":false}`},
+		"unsubscribes too": {stored: `,"tracking":true`, asked: true,
+			form: url.Values{"tracks": {"0"}, "tracked": {"0"}, "off": {"0"}}, want: `{"subscribed":false,"tracking":false}`},
+	} {
+		f := form(t, `{"clients":{"a":{"kinds":{"k":`+fmt.Sprintf(kind, c.stored)+`}}}}`)
+		page := shown(t, f)
+		checked := strings.Contains(c.stored, "true")
+		if strings.Contains(page, `name="track" `) != c.asked || c.asked &&
+			(strings.Contains(page, `name="track" value="0" checked`) != checked ||
+				strings.Contains(page, `name="tracked" value="0"`) != checked) {
+			t.Errorf("%s: the page is %s", name, page)
+		}
+		c.form["form"], c.form["kind"] = []string{"3"}, []string{"kind/a/k"}
+		c.form["shown"], c.form["on"], c.form["lit"] = []string{"0.email"}, []string{"0.email"}, []string{"0.email"}
+		change, err := prefer.Read(c.form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got prefer.KindChange
+		if of := change.Clients["a"]; of != nil {
+			got = of.Kinds["k"]
+		}
+		if text, err := json.Marshal(got); err != nil || string(text) != c.want {
+			t.Errorf("%s: the change is %s, %v, want %s", name, text, err, c.want)
+		}
+		f.Refused(c.form, "no")
+		if on := c.form.Has("track") && c.asked; strings.Contains(shown(t, f), `name="track" value="0" checked`) != on {
+			t.Errorf("%s: the page does not show what was sent", name)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,6 +43,10 @@ type figurePoints struct {
 	Digested      []int64
 	Throttled     []int64
 	Retried       []int64
+	Opened        []int64
+	Clicked       []int64
+	Opens         []int64
+	Clicks        []int64
 }
 
 // figuresShown is what the service has counted. JSON output is what it sent.
@@ -79,7 +84,7 @@ func (f *figuresShown) MarshalJSON() ([]byte, error) { return f.raw, nil }
 func (p *figurePoints) row(from, to int) (cells []string, empty bool) {
 	empty = true
 	for _, of := range [][]int64{p.Accepted, p.Delivered, p.Failed, p.Undeliverable, p.Unsubscribed, p.Canceled, p.Skipped,
-		p.Digested, p.Throttled, p.Retried} {
+		p.Digested, p.Throttled, p.Retried, p.Opened, p.Clicked, p.Opens, p.Clicks} {
 		sum := int64(0)
 		for i := from; i < min(to, len(of)); i++ {
 			sum += of[i]
@@ -90,10 +95,13 @@ func (p *figurePoints) row(from, to int) (cells []string, empty bool) {
 	return cells, empty
 }
 
+// reactionColumns are the last columns: opened, clicked, opens and clicks.
+const reactionColumns = 4
+
 // Show prints a table.
 func (f *figuresShown) Show(p *term.Printer) {
 	numbers := []string{"accepted", "delivered", "failed", "undeliverable", "unsubscribed", "canceled", "skipped",
-		"digested", "throttled", "retried"}
+		"digested", "throttled", "retried", "opened", "clicked", "opens", "clicks"}
 	all := len(f.Times)
 	total, none := f.Total.row(0, all)
 	if none {
@@ -101,8 +109,13 @@ func (f *figuresShown) Show(p *term.Printer) {
 		return
 	}
 	p.Println("")
-	table := term.Table{Heading: append([]string{f.By}, numbers...)}
+	columns := len(numbers)
+	if !slices.ContainsFunc(total[columns-reactionColumns:], func(s string) bool { return s != "0" }) {
+		columns -= reactionColumns // few kinds count them
+	}
+	table := term.Table{Heading: append([]string{f.By}, numbers[:columns]...)}
 	add := func(name string, cells []string) {
+		cells = cells[:columns]
 		table.Rows = append(table.Rows, append(term.Cells(name), term.Cells(cells...)...))
 	}
 	if f.each {

@@ -70,3 +70,33 @@ func changeRetention(ctx context.Context, s *core.Session, w core.Words, f *rete
 	}
 	return rule.change(ctx, s, w["KIND"], &f.notifyFlags, &retention{Kind: w["KIND"]})
 }
+
+// notifications tracking
+
+type trackingFlags struct {
+	notifyFlags
+	Opens  bool `long:"opens" description:"Count when recipients who allow it open mail"`
+	Clicks bool `long:"clicks" description:"Count when recipients who allow it follow links in mail"`
+	Delete bool `long:"delete" description:"Count neither in later notifications"`
+}
+
+// tracking is what is counted of the mail of a kind.
+type tracking struct {
+	Kind        string `json:"kind"`
+	Opens       bool   `json:"opens"`
+	Clicks      bool   `json:"clicks"`
+	Description string `json:"description"`
+}
+
+func (t *tracking) Show(p *term.Printer) { p.Println(t.Description) }
+
+func changeTracking(ctx context.Context, s *core.Session, w core.Words, f *trackingFlags) (core.Result, error) {
+	rule := kindRule{Path: "tracking", Name: "tracking", Delete: f.Delete}
+	if f.Opens || f.Clicks {
+		if f.Delete {
+			return nil, core.UsageError("--delete cannot be used with --opens or --clicks")
+		}
+		rule.Body = map[string]any{"opens": f.Opens, "clicks": f.Clicks}
+	}
+	return rule.change(ctx, s, w["KIND"], &f.notifyFlags, &tracking{Kind: w["KIND"]})
+}

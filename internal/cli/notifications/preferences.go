@@ -22,6 +22,8 @@ type preferencesFlags struct {
 	Off         []string `long:"off" value-name:"CLIENT/KIND/CHANNEL" description:"Turn one channel of this kind off, such as email"`
 	On          []string `long:"on" value-name:"CLIENT/KIND/CHANNEL" description:"Turn one channel of this kind on"`
 	Digest      []string `long:"digest" value-name:"CLIENT/KIND=CHOICE" description:"How to get this kind: default, at_once, hourly, daily or weekly, if its client lets you choose"`
+	Track       []string `long:"allow-tracking" value-name:"CLIENT/KIND" description:"Allow that your opens and clicks of this kind are counted"`
+	Untrack     []string `long:"refuse-tracking" value-name:"CLIENT/KIND" description:"Do not allow that any more"`
 	Join        []string `long:"join" value-name:"CLIENT/TOPIC" description:"Subscribe to this topic"`
 	Leave       []string `long:"leave" value-name:"CLIENT/TOPIC" description:"Leave this topic; its client cannot subscribe you again"`
 	Quiet       string   `long:"quiet-hours" value-name:"FROM-TO" description:"Set quiet hours such as 22:00-07:00; 'off' deletes them"`
@@ -38,6 +40,8 @@ type preference struct {
 	// Digest is one of DigestChoices, if the user may choose.
 	Digest        string   `json:"digest,omitempty"`
 	DigestChoices []string `json:"digest_choices,omitempty"`
+	// Tracking is whether opens and clicks may be counted, if the kind counts them.
+	Tracking *bool `json:"tracking,omitempty"`
 }
 
 // quietHours are when messages wait.
@@ -107,6 +111,14 @@ func (r *preferences) Show(p *term.Printer) {
 			}
 		}
 	}
+	counted := term.Table{Heading: []string{"client", "kind", "opens and clicks may be counted"}}
+	for _, id := range core.SortedKeys(r.Clients) {
+		for _, kind := range core.SortedKeys(r.Clients[id].Kinds) {
+			if may := r.Clients[id].Kinds[kind].Tracking; may != nil {
+				counted.Rows = append(counted.Rows, term.Cells(id, kind, yesNo(*may)))
+			}
+		}
+	}
 	topics := term.Table{Heading: []string{"client", "topic", "description", "subscribed"}}
 	for _, id := range core.SortedKeys(r.Clients) {
 		for _, name := range core.SortedKeys(r.Clients[id].Topics) {
@@ -114,7 +126,7 @@ func (r *preferences) Show(p *term.Printer) {
 			topics.Rows = append(topics.Rows, term.Cells(id, name, one.Description, yesNo(one.Subscribed)))
 		}
 	}
-	for _, table := range []term.Table{t, digests, topics} {
+	for _, table := range []term.Table{t, digests, counted, topics} {
 		if len(table.Rows) > 0 {
 			p.Println("")
 			p.Table(table)
@@ -127,6 +139,7 @@ type kindWish struct {
 	Subscribed *bool           `json:"subscribed,omitempty"`
 	Channels   map[string]bool `json:"channels,omitempty"`
 	Digest     string          `json:"digest,omitempty"`
+	Tracking   *bool           `json:"tracking,omitempty"`
 }
 
 type clientWishes struct {
@@ -207,6 +220,18 @@ func (f *preferencesFlags) wishes(now *preferences) (*wishes, error) {
 			return nil, core.UsageError("expected CLIENT/KIND=CHOICE, got " + text)
 		}
 		change.of(now, id, kind).Digest = choice
+	}
+	for _, one := range []struct {
+		names []string
+		may   bool
+	}{{f.Untrack, false}, {f.Track, true}} {
+		for _, name := range one.names {
+			id, kind, ok := strings.Cut(name, "/")
+			if !ok {
+				return nil, core.UsageError("expected CLIENT/KIND, got " + name)
+			}
+			change.of(now, id, kind).Tracking = &one.may
+		}
 	}
 	return change, f.rest(change)
 }
@@ -290,6 +315,7 @@ func changePreferences(ctx context.Context, s *core.Session, _ core.Words, f *pr
 		return nil, err
 	}
 	if len(f.Subscribe)+len(f.Unsubscribe)+len(f.Off)+len(f.On)+len(f.Digest)+len(f.Join)+len(f.Leave)+
+		len(f.Track)+len(f.Untrack)+
 		len(f.Quiet+f.Zone+f.Days+f.Channels) > 0 {
 		change, err := f.wishes(now)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 // figurePoints have a number for each time, as the API has them.
 type figurePoints struct {
 	Accepted, Delivered, Failed, Undeliverable, Unsubscribed, Canceled, Skipped, Digested, Throttled, Retried []int64
+	Opened, Clicked, Opens, Clicks                                                                            []int64
 }
 
 type figureGroup struct {
@@ -60,7 +61,7 @@ var figureSpans = []struct{ name, period, last string }{
 var (
 	figureDimensions = []string{"kind", "channel", "domain", "template"}
 	figureHeadings   = []string{"Accepted", "Delivered", "Failed", "Undeliverable", "Unsubscribed", "Canceled", "Skipped",
-		"In digests", "Over a limit", "Tried again"}
+		"In digests", "Over a limit", "Tried again", "Opened", "Clicked", "Opens", "Clicks"}
 )
 
 // figures is GET /console/notifications/figures: numbers of deliveries, for administrators of all clients. ?by= is what
@@ -147,7 +148,7 @@ func (g *figureGroup) name(by string) (name, filter, value string) {
 func (p *figurePoints) sums() []int64 {
 	all := make([]int64, 0, len(figureHeadings))
 	for _, of := range [][]int64{p.Accepted, p.Delivered, p.Failed, p.Undeliverable, p.Unsubscribed, p.Canceled, p.Skipped,
-		p.Digested, p.Throttled, p.Retried} {
+		p.Digested, p.Throttled, p.Retried, p.Opened, p.Clicked, p.Opens, p.Clicks} {
 		sum := int64(0)
 		for _, n := range of {
 			sum += n
@@ -163,7 +164,7 @@ const drawnGroups = 5
 // show fills the charts and the table.
 func (d *figuresPage) show(a *figureAnswer, here url.Values, period string) {
 	d.Total = a.Total.sums()
-	if d.None = !slices.ContainsFunc(d.Total, func(n int64) bool { return n != 0 }); d.None || len(a.Times) == 0 {
+	if d.None = !slices.ContainsFunc(d.Total, positive); d.None || len(a.Times) == 0 {
 		return
 	}
 	step := 24 * time.Hour
@@ -179,6 +180,11 @@ func (d *figuresPage) show(a *figureAnswer, here url.Values, period string) {
 		{Name: "delivered", Values: values(a.Total.Delivered)}, {Name: "failed", Values: values(a.Total.Failed)},
 		{Name: "undeliverable", Values: values(a.Total.Undeliverable)},
 		{Name: "unsubscribed", Values: values(a.Total.Unsubscribed)}, {Name: "tried again", Values: values(a.Total.Retried)}})
+	counted := slices.ContainsFunc(d.Total[len(d.Total)-reactionHeadings:], positive)
+	if counted {
+		draw("reactions", "Opened and clicked in each "+period+", of mail to recipients who allow it", []chart.Line{
+			{Name: "opened", Values: values(a.Total.Opened)}, {Name: "clicked", Values: values(a.Total.Clicked)}})
+	}
 	var lines []chart.Line
 	for i := range a.Groups {
 		g := &a.Groups[i]
@@ -192,13 +198,29 @@ func (d *figuresPage) show(a *figureAnswer, here url.Values, period string) {
 			lines = append(lines, chart.Line{Name: name, Values: values(g.Figures.Delivered)})
 		}
 	}
-	if rest := a.Rest.sums(); rest[0] != 0 {
+	if rest := a.Rest.sums(); slices.ContainsFunc(rest, positive) {
 		d.Rows = append(d.Rows, figureRow{Name: "others", Numbers: rest})
+	}
+	if !counted {
+		d.withoutReactions()
 	}
 	if len(lines) > 1 {
 		draw("groups", "Delivered in each "+period+", by "+d.Grouped, lines)
 	}
 }
+
+// reactionHeadings are the last of figureHeadings.
+const reactionHeadings = 4
+
+// withoutReactions leaves out the columns of what few kinds count.
+func (d *figuresPage) withoutReactions() {
+	d.Headings, d.Total = d.Headings[:len(d.Headings)-reactionHeadings], d.Total[:len(d.Total)-reactionHeadings]
+	for i, r := range d.Rows {
+		d.Rows[i].Numbers = r.Numbers[:len(r.Numbers)-reactionHeadings]
+	}
+}
+
+func positive(n int64) bool { return n > 0 }
 
 // values are points of a chart.
 func values(points []int64) []*float64 {

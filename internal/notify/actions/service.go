@@ -263,7 +263,7 @@ func (s *Service) describe(ctx context.Context, r Request, n *notify.Send) error
 	}
 	n.KindID, n.Critical, n.KindDescription = kind.ID, kind.Critical, cmp.Or(kind.Description, kind.ID)
 	n.Channels, n.Workflow = kind.Travels(), kind.Workflow
-	n.DigestRule, n.ThrottleRule, n.Kept = kind.DigestRule, kind.ThrottleRule, kind.Kept
+	n.DigestRule, n.ThrottleRule, n.Kept, n.Tracking = kind.DigestRule, kind.ThrottleRule, kind.Kept, kind.Tracking
 	return nil
 }
 

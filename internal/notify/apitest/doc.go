@@ -7,6 +7,6 @@
 // Imports: base/db, base/db/dbtest, base/fault, base/token, base/web,
 // base/web/openapitest, notify, notify/actions, notify/httpext, notify/httpv1,
 // notify/httpv2, notify/inbox, notify/mail/compose, notify/mail/mailbox,
-// notify/notifydb, notify/template, github.com/go-jose/go-jose/v4,
-// github.com/go-jose/go-jose/v4/jwt.
+// notify/notifydb, notify/template, notify/tracking,
+// github.com/go-jose/go-jose/v4, github.com/go-jose/go-jose/v4/jwt.
 package apitest

@@ -33,6 +33,7 @@ import (
 	"ingot/internal/notify/mail/mailbox"
 	"ingot/internal/notify/notifydb"
 	"ingot/internal/notify/template"
+	"ingot/internal/notify/tracking"
 )
 
 // signingKey is of the kind that signs fast: tests make hundreds of tokens.
@@ -63,6 +64,7 @@ type World struct {
 	IDs          *notify.IDs
 	Unsubscriber *actions.Unsubscriber
 	Mailbox      *mailbox.Mailbox
+	Marker       *tracking.Marker
 	Tokens       *inbox.Tokens
 	Hub          *inbox.Hub
 	// Domain is what receivers find when they check mail.
@@ -114,6 +116,9 @@ func Bounded(t testing.TB, limits actions.Limits, bounds notify.Bounds) *World {
 	if w.Unsubscriber, err = actions.NewUnsubscriber(key); err != nil {
 		t.Fatal(err)
 	}
+	if w.Marker, err = tracking.NewMarker(key); err != nil {
+		t.Fatal(err)
+	}
 	if w.Tokens, err = inbox.NewTokens(key, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -143,6 +148,7 @@ func Bounded(t testing.TB, limits actions.Limits, bounds notify.Bounds) *World {
 		}
 		httpext.Register(g, httpext.Options{Store: store, Service: w.Service, Unsubscriber: w.Unsubscriber, Kick: kick,
 			Mailbox: w.Mailbox, Description: description, Tokens: w.Tokens, Hub: w.Hub, PushKey: "the-public-key", Log: quiet,
+			Marker: w.Marker, Address: web.Proxies{}.Client,
 			CheckDomain: func(context.Context) notify.DomainReport { return w.Domain },
 			MailState:   func() notify.MailState { return w.Mail }})
 		w.handlers[version], w.Routes[version] = web.Pipeline(mux, format, quiet), mux.Routes()

@@ -251,6 +251,7 @@ func (d *Delivery) render(ctx context.Context, messages []message) (out []outgoi
 			outcomes = append(outcomes, l.rendered(o))
 			continue
 		}
+		body, own = d.contents.marked(l, body, own)
 		made := notify.Outgoing{
 			Number: l.Number, ID: d.o.IDs.Message(l.Number), Attempt: l.Attempts + 1,
 			To: l.to(), UserID: l.UserID, KindID: l.Send.Preferred().KindID, ReplyTo: l.Send.Content.ReplyTo, Body: body,

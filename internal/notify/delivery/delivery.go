@@ -19,6 +19,7 @@ import (
 	"ingot/internal/notify"
 	"ingot/internal/notify/actions"
 	"ingot/internal/notify/outbound"
+	"ingot/internal/notify/tracking"
 )
 
 // Options configure a Delivery.
@@ -31,6 +32,8 @@ type Options struct {
 	More         map[notify.ChannelID]notify.Channel
 	IDs          *notify.IDs
 	Unsubscriber *actions.Unsubscriber
+	// Marker marks mail to recipients who allow that opens and clicks are counted; nil means that none is.
+	Marker *tracking.Marker
 	// From and Domain are shown by templates; From is also the sender's
 	// address.
 	From, Domain string

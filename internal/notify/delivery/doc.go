@@ -24,6 +24,7 @@
 //
 // Imports: base/background, base/clock, base/datadir, base/logging,
 // base/pattern, base/tracing, notify, notify/actions, notify/outbound,
-// notify/template, github.com/hashicorp/golang-lru/v2/simplelru,
+// notify/template, notify/tracking,
+// github.com/hashicorp/golang-lru/v2/simplelru,
 // github.com/prometheus/client_golang/prometheus, golang.org/x/text/language.
 package delivery

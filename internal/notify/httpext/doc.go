@@ -10,5 +10,6 @@
 // Imports: base/fault, base/look, base/pattern, base/prefer, base/token,
 // base/tracing, base/web, notify, notify/actions, notify/attach, notify/cron,
 // notify/failover, notify/inbox, notify/provider, notify/recurring,
-// notify/template, github.com/google/uuid, golang.org/x/text/language.
+// notify/template, notify/tracking, github.com/google/uuid,
+// golang.org/x/text/language, golang.org/x/time/rate.
 package httpext

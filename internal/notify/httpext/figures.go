@@ -41,6 +41,10 @@ type pointsBody struct {
 	Digested      []int64 `json:"digested"`
 	Throttled     []int64 `json:"throttled"`
 	Retried       []int64 `json:"retried"`
+	Opened        []int64 `json:"opened"`
+	Clicked       []int64 `json:"clicked"`
+	Opens         []int64 `json:"opens"`
+	Clicks        []int64 `json:"clicks"`
 }
 
 // figureGroup has the fields of what figures are grouped by.
@@ -57,11 +61,13 @@ type figureGroup struct {
 func presentPoints(points []notify.Figures) pointsBody {
 	n := len(points)
 	b := pointsBody{make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n),
-		make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)}
+		make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n),
+		make([]int64, n), make([]int64, n), make([]int64, n)}
 	for i, p := range points {
 		b.Accepted[i], b.Delivered[i], b.Failed[i], b.Undeliverable[i] = p.Accepted, p.Delivered, p.Failed, p.Undeliverable
 		b.Unsubscribed[i], b.Canceled[i], b.Skipped[i], b.Digested[i] = p.Unsubscribed, p.Canceled, p.Skipped, p.Digested
 		b.Throttled[i], b.Retried[i] = p.Throttled, p.Retried
+		b.Opened[i], b.Clicked[i], b.Opens[i], b.Clicks[i] = p.Opened, p.Clicked, p.Opens, p.Clicks
 	}
 	return b
 }

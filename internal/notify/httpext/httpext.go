@@ -7,9 +7,12 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/token"
@@ -18,6 +21,7 @@ import (
 	"ingot/internal/notify/actions"
 	"ingot/internal/notify/failover"
 	"ingot/internal/notify/inbox"
+	"ingot/internal/notify/tracking"
 )
 
 const (
@@ -58,6 +62,10 @@ type Options struct {
 	PushKey string
 	// Kept is how long messages are kept after they are final (7 days), and KeptMax how long kinds may say (400 days).
 	Kept, KeptMax time.Duration
+	// Marker opens the marks of links and images in mail; nil means that there are none.
+	Marker *tracking.Marker
+	// Address returns the address of a visitor, to limit what each requests; nil means no limit.
+	Address func(*http.Request) netip.Addr
 	// Description is the content of /openapi.yaml.
 	Description []byte
 	Log         *slog.Logger
@@ -76,6 +84,8 @@ type Mailbox interface {
 type handlers struct {
 	Options
 	uploads uploads
+	// counting limits what is counted of visits to marked links and images.
+	counting *rate.Limiter
 }
 
 //go:embed openapi-v1.yaml
@@ -134,7 +144,7 @@ func Register(g *web.Group, o Options) {
 	}
 	const day = 24 * time.Hour
 	o.Kept, o.KeptMax = cmp.Or(o.Kept, 7*day), cmp.Or(o.KeptMax, 400*day)
-	f := &handlers{Options: o}
+	f := &handlers{Options: o, counting: rate.NewLimiter(countsPerSecond, countsAtOnce)}
 	sender := web.Scope(scopeWrite, scopeEmails)
 
 	g.Handle("GET", "/openapi.yaml", web.Public("describes the API and contains no user data"), f.openapi)
@@ -192,6 +202,7 @@ func Register(g *web.Group, o Options) {
 	f.registerDigests(g)
 	f.registerThrottles(g)
 	f.registerRetention(g)
+	f.registerTracking(g)
 	f.registerInbox(g)
 	f.registerPush(g)
 	f.registerPeople(g)

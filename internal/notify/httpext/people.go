@@ -107,13 +107,15 @@ type objectionBody struct {
 	Channels []string `json:"channels,omitzero"`
 	// Digest is how the recipient wants them to be collected, if not as the client says.
 	Digest notify.DigestChoice `json:"digest,omitzero"`
+	// Tracking: the recipient allows that opens and clicks are counted.
+	Tracking bool `json:"tracking,omitzero"`
 	// Kept: only a hash is stored.
 	Kept bool `json:"kept"`
 }
 
 func presentObjection(o notify.Objection) objectionBody {
 	out := objectionBody{ClientID: o.ClientID, KindID: o.KindID, Kept: o.Kept, Channels: o.Unwanted.Names(),
-		Everything: o.KindRef == notify.KindRef{}, Digest: o.Digest}
+		Everything: o.KindRef == notify.KindRef{}, Digest: o.Digest, Tracking: o.Choice.Tracking}
 	if o.Unwanted == 0 {
 		out.Channels = []string{}
 	}
@@ -154,6 +156,15 @@ type personMessage struct {
 	Subject        string       `json:"subject"`
 	Received       time.Time    `json:"received_at"`
 	Content        *contentBody `json:"content,omitempty"`
+	// Opened and Clicked are what was counted of it.
+	Opened  *reactionBody `json:"opened,omitempty"`
+	Clicked *reactionBody `json:"clicked,omitempty"`
+}
+
+type reactionBody struct {
+	First time.Time `json:"first_at"`
+	Last  time.Time `json:"last_at"`
+	Total int       `json:"total"`
 }
 
 type inboxRecord struct {
@@ -197,6 +208,13 @@ func (f *handlers) writePerson(p notify.Person, w *personWriter, v any) error {
 		if p.OnlyTo(v.Send) {
 			m.Content = &contentBody{Text: v.Send.Content.Text, HTML: v.Send.Content.HTML, Data: v.Send.Data,
 				Attachments: presentAttachments(v.Send.Attachments), Event: v.Send.Content.Event, Digest: v.Send.Digest}
+		}
+		for _, did := range v.Reactions {
+			of := &m.Opened
+			if did.Type == notify.Clicked {
+				of = &m.Clicked
+			}
+			*of = &reactionBody{did.First.UTC(), did.Last.UTC(), did.Total}
 		}
 		return w.add("messages", m)
 	}

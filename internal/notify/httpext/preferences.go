@@ -79,6 +79,8 @@ type kindPreferencesBody struct {
 	// Digest is one of DigestChoices, if the user may choose.
 	Digest        string   `json:"digest,omitempty"`
 	DigestChoices []string `json:"digest_choices,omitempty"`
+	// Tracking is whether opens and clicks may be counted, if the kind counts them.
+	Tracking *bool `json:"tracking,omitempty"`
 }
 
 // of returns the preferences about a client, which it adds.
@@ -107,6 +109,9 @@ func presentPreferences(user string, global bool, all []notify.Preference) prefe
 			if c == notify.DigestDefault || c == p.Digest { // what is no longer offered has no effect
 				body.Digest = c.String()
 			}
+		}
+		if p.Kind.Tracking != 0 || p.Choice.Tracking {
+			body.Tracking = &p.Choice.Tracking
 		}
 		if p.CampaignType {
 			of.CampaignTypes[p.ID] = body
@@ -172,6 +177,7 @@ type kindChange struct {
 	Subscribed *bool            `json:"subscribed"`
 	Channels   map[string]*bool `json:"channels"`
 	Digest     *string          `json:"digest"`
+	Tracking   *bool            `json:"tracking"`
 }
 
 // maxPreferences limits the kinds that one request changes.
@@ -320,6 +326,9 @@ func (f *handlers) wish(to *notify.PreferenceChange, ref notify.KindRef, user st
 		} else {
 			made.Digest = &choices[i]
 		}
+	}
+	if made.Tracking = asked.Tracking; made.Tracking != nil && *made.Tracking && k.Tracking == 0 {
+		*problems = append(*problems, path+".tracking: this kind counts neither opens nor clicks")
 	}
 	to.Wishes[ref] = made
 	return nil

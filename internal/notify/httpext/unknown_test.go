@@ -101,6 +101,7 @@ func TestUnknownFields(t *testing.T) {
 		{1, "PUT /kinds/{kind}/workflow", "/kinds/news/workflow", `{"steps":[{"channel":"email"}],"colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /kinds/{kind}/throttle", "/kinds/news/throttle", `{"limit":1,"window":"1h","colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /kinds/{kind}/retention", "/kinds/news/retention", `{"retention":"1h","colour":"x"}`, 422, "colour", ""},
+		{1, "PUT /kinds/{kind}/tracking", "/kinds/news/tracking", `{"opens":true,"colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /kinds/{kind}/digest", "/kinds/news/digest", `{"window":"1h","colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /kinds/{kind}/channels", "/kinds/news/channels", `{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
 		{1, "PUT /campaign_types/{type}/channels", "/campaign_types/" + kind.ID + "/channels",
@@ -148,6 +149,7 @@ func TestUnknownFields(t *testing.T) {
 		{2, "PUT /kinds/{kind}/workflow", "/kinds/news/workflow", `{"steps":[{"channel":"email"}],"colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /kinds/{kind}/throttle", "/kinds/news/throttle", `{"limit":1,"window":"1h","colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /kinds/{kind}/retention", "/kinds/news/retention", `{"retention":"1h","colour":"x"}`, 422, "colour", ""},
+		{2, "PUT /kinds/{kind}/tracking", "/kinds/news/tracking", `{"opens":true,"colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /kinds/{kind}/digest", "/kinds/news/digest", `{"window":"1h","colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /kinds/{kind}/channels", "/kinds/news/channels", `{"channels":["email"],"colour":"x"}`, 422, "colour", ""},
 		{2, "PUT /campaign_types/{type}/channels", "/campaign_types/" + kind.ID + "/channels",
@@ -190,7 +192,7 @@ func TestUnknownFields(t *testing.T) {
 			path) ||
 			strings.Contains(path, "/variants/") || strings.Contains(path, "/channels") || strings.Contains(path, "/workflow") ||
 			strings.HasSuffix(path, "/digest") || strings.HasSuffix(path, "/throttle") ||
-			strings.HasSuffix(path, "/retention") ||
+			strings.HasSuffix(path, "/retention") || strings.HasSuffix(path, "/tracking") ||
 			strings.HasPrefix(path, "/partials/") || strings.HasSuffix(path, "/rollback") ||
 			strings.HasPrefix(path, "/destinations") || strings.HasPrefix(path, "/providers") ||
 			strings.HasPrefix(path, "/preferences") || strings.HasPrefix(path, "/topics") ||

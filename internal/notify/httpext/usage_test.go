@@ -78,6 +78,7 @@ var bounded = map[string]string{
 	"PUT /kinds/{kind}/workflow":                          "16 KiB for a kind, which counts as its definition",
 	"PUT /kinds/{kind}/throttle":                          "a rule of 300 bytes, counted as a definition",
 	"PUT /kinds/{kind}/retention":                         "a number",
+	"PUT /kinds/{kind}/tracking":                          "a number",
 	"PUT /kinds/{kind}/digest":                            "a rule of 300 bytes, counted as a definition",
 	"PUT /campaign_types/{type}/channels":                 "a set of channels",
 	"PUT /destinations/{channel}":                         "one for each channel, of 2,200 bytes; counted as definitions",

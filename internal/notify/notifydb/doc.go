@@ -49,7 +49,7 @@
 // notify, notify/notifydb/browsers, notify/notifydb/catalog,
 // notify/notifydb/figures, notify/notifydb/files, notify/notifydb/inboxes,
 // notify/notifydb/occurrences, notify/notifydb/preferences,
-// notify/notifydb/query, notify/notifydb/receipts, notify/notifydb/repeats,
-// notify/notifydb/throttles, notify/notifydb/topics, notify/notifydb/usage,
-// notify/notifydb/webhooks.
+// notify/notifydb/query, notify/notifydb/reactions, notify/notifydb/receipts,
+// notify/notifydb/repeats, notify/notifydb/throttles, notify/notifydb/topics,
+// notify/notifydb/usage, notify/notifydb/webhooks.
 package notifydb

@@ -14,6 +14,7 @@ import (
 	"ingot/internal/notify/notifydb/files"
 	"ingot/internal/notify/notifydb/occurrences"
 	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/reactions"
 	"ingot/internal/notify/notifydb/usage"
 )
 
@@ -504,6 +505,9 @@ func (s *Store) eraseSome(ctx context.Context, e *erasure, list []notify.Message
 		}
 		if _, err := tx.Exec("UPDATE notify_messages SET user_id = '', email = '', parked = FALSE, reason = ? WHERE "+
 			query.NumbersIn(tx.Dialect(), "number"), reasonErased, query.NumberList(tx.Dialect(), erased)); err != nil {
+			return err
+		}
+		if err := reactions.Forget(tx, erased); err != nil {
 			return err
 		}
 		// Mail servers name the address in the reasons of attempts.

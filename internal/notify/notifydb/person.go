@@ -268,9 +268,13 @@ func (s *Store) showMessages(ctx context.Context, p notify.Person, add func(any)
 		if err != nil {
 			return err
 		}
+		did, err := s.ReactionsTo(ctx, list)
+		if err != nil {
+			return err
+		}
 		for _, m := range list {
 			if of := sends[notify.SendOf(m.Number)]; of != nil {
-				if err := add(notify.Claimed{Message: m, Send: of}); err != nil {
+				if err := add(notify.Claimed{Message: m, Send: of, Reactions: did[m.Number]}); err != nil {
 					return err
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
 	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/reactions"
 	"ingot/internal/notify/notifydb/usage"
 )
 
@@ -249,6 +250,9 @@ func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, of selection
 			if err := addCounts(tx, o.number, 0, t.Counts, t.latest); err != nil {
 				return err
 			}
+		}
+		if err := reactions.Forget(tx, numbers); err != nil {
+			return err
 		}
 		_, err = tx.Exec("DELETE FROM notify_attempts WHERE "+query.NumbersIn(tx.Dialect(), "number"),
 			query.NumberList(tx.Dialect(), numbers))

@@ -38,6 +38,7 @@ type sendData struct {
 	Attachments  []notify.Attachment  `json:"files,omitempty"`
 	ThrottleRule *notify.ThrottleRule `json:"throttle,omitempty"`
 	Kept         int                  `json:"kept,omitempty"` // hours
+	Tracking     notify.Tracking      `json:"track,omitempty"`
 }
 
 // encodeSend encodes the data column. Texts were checked: JSON would hide a
@@ -61,7 +62,7 @@ func encodeSend(s *notify.Send) (string, error) {
 		s.SenderID, s.CampaignTypeID, s.Critical, s.KindDescription, s.SourceDescription, s.TemplateID,
 		s.Audiences, s.Content, s.RequestID, s.Trace, s.Data, s.Locale, s.Channels, s.Workflow,
 		db.Nanos(s.SendAt), db.Nanos(s.ExpiresAt), s.DigestRule, s.Digest, s.Attachments, s.ThrottleRule,
-		keptHours(s),
+		keptHours(s), s.Tracking,
 	})
 	return string(out), err
 }
@@ -98,7 +99,7 @@ func (r *sendRow) set(d *sendData) {
 	r.Channels, r.Workflow, r.DigestRule, r.Digest = d.Channels, d.Workflow, d.DigestRule, d.Digest
 	r.Data, r.Locale, r.SendAt, r.ExpiresAt = d.Data, d.Locale, db.Time(d.SendAt), db.Time(d.ExpiresAt)
 	r.Attachments, r.ThrottleRule = d.Attachments, d.ThrottleRule
-	r.Kept = time.Duration(d.Kept) * time.Hour
+	r.Kept, r.Tracking = time.Duration(d.Kept)*time.Hour, d.Tracking
 }
 
 // keptHours returns how many hours messages are kept after they are final; 0 is the server's default.

@@ -22,6 +22,7 @@ import (
 	"ingot/internal/notify/notifydb/occurrences"
 	"ingot/internal/notify/notifydb/preferences"
 	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/reactions"
 	"ingot/internal/notify/notifydb/receipts"
 	"ingot/internal/notify/notifydb/repeats"
 	"ingot/internal/notify/notifydb/throttles"
@@ -53,6 +54,7 @@ type Store struct {
 	*inboxes.Inboxes
 	*occurrences.Occurrences
 	*preferences.Choices
+	*reactions.Reactions
 	*throttles.Throttles
 	*topics.Topics
 	*webhooks.Hooks
@@ -120,6 +122,7 @@ func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 		s.steady = clock.Steady
 	}
 	s.figures.Now = s.now
+	s.Reactions = reactions.New(d, &s.figures, s.shard)
 	s.usage = usage.New(d, s.shard, s.log, s.bounds)
 	s.Files = files.New(d, s.usage, s.now)
 	s.Browsers = browsers.New(d, s.usage)

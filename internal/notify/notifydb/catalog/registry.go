@@ -11,7 +11,8 @@ import (
 	"ingot/internal/notify/notifydb/query"
 )
 
-const kindColumns = "client_id, id, description, critical, template_id, channels, workflow, digest, throttle, kept"
+const kindColumns = "client_id, id, description, critical, template_id, channels, workflow, digest, throttle, kept, " +
+	"tracking"
 
 func scanClient(s db.Scanner) (c notify.Client, err error) {
 	err = s.Scan(&c.ID, &c.Description, &c.TemplateID)
@@ -22,7 +23,8 @@ func scanClient(s db.Scanner) (c notify.Client, err error) {
 func ScanKind(s db.Scanner) (k notify.Kind, err error) {
 	var w, rule, throttle string
 	var hours int
-	err = s.Scan(&k.ClientID, &k.ID, &k.Description, &k.Critical, &k.TemplateID, &k.Channels, &w, &rule, &throttle, &hours)
+	err = s.Scan(&k.ClientID, &k.ID, &k.Description, &k.Critical, &k.TemplateID, &k.Channels, &w, &rule, &throttle, &hours,
+		&k.Tracking)
 	k.Kept = time.Duration(hours) * time.Hour
 	if err == nil && w != "" {
 		err = json.Unmarshal([]byte(w), &k.Workflow)
@@ -57,7 +59,7 @@ func (s *Catalog) Register(ctx context.Context, c notify.Client, kinds []notify.
 			keep = append(keep, k.ID)
 			_, err := tx.Exec(query.Insert("notify_kinds", kindColumns)+
 				" ON CONFLICT (client_id, id) DO UPDATE SET description = excluded.description, critical = excluded.critical",
-				c.ID, k.ID, k.Description, k.Critical, orDefault(k.TemplateID), 0, "", "", "", 0)
+				c.ID, k.ID, k.Description, k.Critical, orDefault(k.TemplateID), 0, "", "", "", 0, 0)
 			if err != nil {
 				return err
 			}

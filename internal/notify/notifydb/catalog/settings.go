@@ -72,6 +72,14 @@ func (s *Catalog) SetKept(ctx context.Context, ref notify.KindRef, kept time.Dur
 	})
 }
 
+// SetTracking implements notify.Store.
+func (s *Catalog) SetTracking(ctx context.Context, ref notify.KindRef, t notify.Tracking) error {
+	return s.Write(ctx, func(tx *db.Tx) error {
+		return query.Found(tx.Exec("UPDATE notify_kinds SET tracking = ? WHERE client_id = ? AND id = ?", int(t),
+			ref.ClientID, ref.KindID))
+	})
+}
+
 // setRule sets a column of a kind to a rule as JSON, or empties it with nil. The rules that the kind then has must fit
 // each other, whichever of them are set at the same time.
 func setRule[T any](ctx context.Context, s *Catalog, column string, ref notify.KindRef, r *T) error {

@@ -46,6 +46,11 @@ func (c *Changes) Outcome(send *notify.Send, m *notify.Message, o *notify.Outcom
 	c.add(at, f)
 }
 
+// Reaction counts a reaction to mail of a series.
+func (c *Changes) Reaction(of notify.FigureSeries, f notify.Figures, at time.Time) {
+	c.add(place{of, hourOf(at)}, f)
+}
+
 func (c *Changes) add(at place, f notify.Figures) {
 	if c.counts == nil || at != c.last {
 		if c.of == nil {
@@ -80,11 +85,15 @@ type figures struct {
 	Digested      int64 `json:"g"`
 	Throttled     int64 `json:"t"`
 	Retried       int64 `json:"r"`
+	Opened        int64 `json:"o"`
+	Clicked       int64 `json:"l"`
+	Opens         int64 `json:"p"`
+	Clicks        int64 `json:"x"`
 }
 
 func (f *figures) pointers() []any {
 	return []any{&f.Accepted, &f.Delivered, &f.Failed, &f.Undeliverable, &f.Unsubscribed, &f.Canceled, &f.Skipped,
-		&f.Digested, &f.Throttled, &f.Retried}
+		&f.Digested, &f.Throttled, &f.Retried, &f.Opened, &f.Clicked, &f.Opens, &f.Clicks}
 }
 
 // Store adds the figures to those that are stored. Transactions call it last, and change rows in the same order, to
@@ -129,7 +138,8 @@ func (c *Changes) places() []place {
 }
 
 const (
-	numbers = "accepted, delivered, failed, undeliverable, unsubscribed, canceled, skipped, digested, throttled, retried"
+	numbers = "accepted, delivered, failed, undeliverable, unsubscribed, canceled, skipped, digested, throttled, " +
+		"retried, opened, clicked, opens, clicks"
 	columns = "series, daily, hour, shard, " + numbers
 	// rowsAtOnce is how many rows a statement for SQLite has; the rest is stored one by one.
 	rowsAtOnce = 16
@@ -141,16 +151,19 @@ const sums = ` ON CONFLICT (series, daily, hour, shard) DO UPDATE SET accepted =
 	undeliverable = notify_figures.undeliverable + excluded.undeliverable,
 	unsubscribed = notify_figures.unsubscribed + excluded.unsubscribed, canceled = notify_figures.canceled + excluded.canceled,
 	skipped = notify_figures.skipped + excluded.skipped, digested = notify_figures.digested + excluded.digested,
-	throttled = notify_figures.throttled + excluded.throttled, retried = notify_figures.retried + excluded.retried`
+	throttled = notify_figures.throttled + excluded.throttled, retried = notify_figures.retried + excluded.retried,
+	opened = notify_figures.opened + excluded.opened, clicked = notify_figures.clicked + excluded.clicked,
+	opens = notify_figures.opens + excluded.opens, clicks = notify_figures.clicks + excluded.clicks`
 
 // addJSON adds all rows in one round trip, for PostgreSQL.
-const addJSON = "INSERT INTO notify_figures (" + columns + `) SELECT i, y, h, s, a, d, f, u, n, c, k, g, t, r
+const addJSON = "INSERT INTO notify_figures (" + columns + `) SELECT i, y, h, s, a, d, f, u, n, c, k, g, t, r, o, l, p, x
 	FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON)) AS v (i BIGINT, y BOOLEAN, h BIGINT, s INTEGER, a BIGINT, d BIGINT,
-	f BIGINT, u BIGINT, n BIGINT, c BIGINT, k BIGINT, g BIGINT, t BIGINT, r BIGINT)` + sums
+	f BIGINT, u BIGINT, n BIGINT, c BIGINT, k BIGINT, g BIGINT, t BIGINT, r BIGINT,
+	o BIGINT, l BIGINT, p BIGINT, x BIGINT)` + sums
 
 // addRows are statements for one row and for many, for SQLite.
 var addRows = sync.OnceValues(func() (one, many string) {
-	const marks = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	const marks = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	const insert = "INSERT INTO notify_figures (" + columns + ") VALUES "
 	return insert + marks + sums, insert + strings.Repeat(marks+", ", rowsAtOnce-1) + marks + sums
 })
@@ -173,10 +186,11 @@ func add(tx *db.Tx, rows []row) error {
 		if len(rows) < rowsAtOnce {
 			statement, n = one, 1
 		}
-		args := make([]any, 0, 14*n)
+		args := make([]any, 0, 18*n)
 		for _, r := range rows[:n] {
 			args = append(args, r.Series, r.Daily, r.Hour, r.Shard, r.Accepted, r.Delivered, r.Failed, r.Undeliverable,
-				r.Unsubscribed, r.Canceled, r.Skipped, r.Digested, r.Throttled, r.Retried)
+				r.Unsubscribed, r.Canceled, r.Skipped, r.Digested, r.Throttled, r.Retried, r.Opened, r.Clicked, r.Opens,
+				r.Clicks)
 		}
 		if _, err := tx.Exec(statement, args...); err != nil {
 			return err

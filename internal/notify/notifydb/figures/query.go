@@ -50,7 +50,8 @@ func scanPoint(row db.Scanner) (p point, err error) {
 
 const summed = `CAST(SUM(p.accepted) AS BIGINT), CAST(SUM(p.delivered) AS BIGINT), CAST(SUM(p.failed) AS BIGINT),
 	CAST(SUM(p.undeliverable) AS BIGINT), CAST(SUM(p.unsubscribed) AS BIGINT), CAST(SUM(p.canceled) AS BIGINT),
-	CAST(SUM(p.skipped) AS BIGINT), CAST(SUM(p.digested) AS BIGINT), CAST(SUM(p.throttled) AS BIGINT), CAST(SUM(p.retried) AS BIGINT)`
+	CAST(SUM(p.skipped) AS BIGINT), CAST(SUM(p.digested) AS BIGINT), CAST(SUM(p.throttled) AS BIGINT), CAST(SUM(p.retried) AS BIGINT),
+	CAST(SUM(p.opened) AS BIGINT), CAST(SUM(p.clicked) AS BIGINT), CAST(SUM(p.opens) AS BIGINT), CAST(SUM(p.clicks) AS BIGINT)`
 
 // Query reads figures.
 func Query(tx *db.Tx, q notify.FigureQuery) (notify.FigureReport, error) {
@@ -84,7 +85,8 @@ func Query(tx *db.Tx, q notify.FigureQuery) (notify.FigureReport, error) {
 		add("s.template_id = ?", *q.TemplateID)
 	}
 	statement := "WITH picked AS (SELECT " + by[0] + " AS k1, " + by[1] + " AS k2, " + by[2] + ` AS k3, (f.hour - ?) / ? AS point,
-		f.accepted, f.delivered, f.failed, f.undeliverable, f.unsubscribed, f.canceled, f.skipped, f.digested, f.throttled, f.retried
+		f.accepted, f.delivered, f.failed, f.undeliverable, f.unsubscribed, f.canceled, f.skipped, f.digested, f.throttled, f.retried,
+		f.opened, f.clicked, f.opens, f.clicks
 		FROM notify_series AS s JOIN notify_figures AS f ON f.series = s.id WHERE ` + where + `),
 		largest AS (SELECT k1, k2, k3 FROM picked WHERE substr(k2, 1, 1) <> ? GROUP BY k1, k2, k3
 			ORDER BY SUM(accepted) DESC, k1, k2, k3 LIMIT ?)

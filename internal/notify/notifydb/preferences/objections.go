@@ -28,12 +28,12 @@ type objection struct {
 }
 
 func scanObjection(row db.Scanner) (o objection, err error) {
-	err = row.Scan(&o.UserID, &o.ClientID, &o.KindID, &o.Unwanted, &o.Digest)
+	err = row.Scan(&o.UserID, &o.ClientID, &o.KindID, &o.Unwanted, &o.Digest, &o.Tracking)
 	return o, err
 }
 
 func scanChoice(row db.Scanner) (c notify.Choice, err error) {
-	err = row.Scan(&c.Unwanted, &c.Digest)
+	err = row.Scan(&c.Unwanted, &c.Digest, &c.Tracking)
 	return c, err
 }
 
@@ -65,8 +65,8 @@ func (s *Choices) objections(ctx context.Context, of string, texts []string) ([]
 			o, err := scanObjection(row)
 			o.UserID = plain[o.UserID]
 			return o, err
-		}, "SELECT hash, client_id, kind_id, channels, 0 FROM notify_objections WHERE "+query.TextsIn(tx.Dialect(), "hash")+
-			" ORDER BY client_id, kind_id", list)
+		}, "SELECT hash, client_id, kind_id, channels, 0, FALSE FROM notify_objections WHERE "+
+			query.TextsIn(tx.Dialect(), "hash")+" ORDER BY client_id, kind_id", list)
 	})
 }
 
@@ -99,11 +99,11 @@ func (s *Choices) ErasePreferences(ctx context.Context, p notify.Person, count C
 		where, args := ownSubscriptions(p, subscriber)
 		err := query.Write(ctx, s.db, func(tx *db.Tx) error {
 			gone, err := query.Matching(tx, scanObjection, "DELETE FROM notify_unsubscribes WHERE "+where+
-				" RETURNING user_id, client_id, kind_id, channels, digest", args...)
+				" RETURNING user_id, client_id, kind_id, channels, digest, tracking", args...)
 			if err != nil {
 				return err
 			}
-			// How messages were collected is forgotten.
+			// How messages were collected is forgotten, and that opens and clicks may be counted.
 			gone = slices.DeleteFunc(gone, func(o objection) bool { return o.Unwanted == 0 })
 			for _, g := range gone {
 				if _, err := tx.Exec(newObjection, hash(hashOfSubscriber, subscriber), g.ClientID, g.KindID, "unsubscribed",
@@ -178,7 +178,7 @@ func (s *Choices) ObjectionsOf(ctx context.Context, p notify.Person) (all []noti
 			return query.Matching(tx, func(row db.Scanner) (notify.Objection, error) {
 				o, err := scanObjection(row)
 				return notify.Objection{Subscription: o.Subscription, Choice: o.Choice}, err
-			}, "SELECT user_id, client_id, kind_id, channels, digest FROM notify_unsubscribes WHERE "+where+
+			}, "SELECT user_id, client_id, kind_id, channels, digest, tracking FROM notify_unsubscribes WHERE "+where+
 				" ORDER BY client_id, kind_id", args...)
 		})
 		if err != nil {

@@ -22,10 +22,11 @@ func (s *Choices) Preferences(ctx context.Context, userID string) (global bool, 
 		}
 		global = own[0] > 0
 		return db.All(tx, func(row db.Scanner) (p notify.Preference, err error) {
-			p.Kind, err = catalog.ScanKind(query.Longer(row, &p.SourceDescription, &p.Unwanted, &p.Digest))
+			p.Kind, err = catalog.ScanKind(query.Longer(row, &p.SourceDescription, &p.Unwanted, &p.Digest,
+				&p.Choice.Tracking))
 			return p, err
 		}, `SELECT k.client_id, k.id, k.description, k.critical, k.template_id, k.channels, k.workflow, k.digest, k.throttle, k.kept,
-				c.description, COALESCE(u.channels, 0), COALESCE(u.digest, 0)
+				k.tracking, c.description, COALESCE(u.channels, 0), COALESCE(u.digest, 0), COALESCE(u.tracking, FALSE)
 			FROM notify_receipts r
 			JOIN notify_kinds k ON k.client_id = r.client_id
 			JOIN notify_clients c ON c.id = k.client_id
@@ -128,9 +129,9 @@ func (s *Choices) ChangePreferences(ctx context.Context, userID string, c notify
 
 // choose changes what a user has chosen. kept is the hash under which earlier choices of theirs may have stayed.
 func choose(tx *db.Tx, userID, kept string, ref notify.KindRef, change func(notify.Choice) notify.Choice) error {
-	stored, err := db.All(tx, scanChoice, `SELECT channels, digest FROM notify_unsubscribes WHERE user_id = ? AND
+	stored, err := db.All(tx, scanChoice, `SELECT channels, digest, tracking FROM notify_unsubscribes WHERE user_id = ? AND
 			client_id = ? AND kind_id = ?
-		UNION ALL SELECT channels, 0 FROM notify_objections WHERE hash = ? AND client_id = ? AND kind_id = ?`,
+		UNION ALL SELECT channels, 0, FALSE FROM notify_objections WHERE hash = ? AND client_id = ? AND kind_id = ?`,
 		userID, ref.ClientID, ref.KindID, kept, ref.ClientID, ref.KindID)
 	if err != nil {
 		return err
@@ -139,6 +140,7 @@ func choose(tx *db.Tx, userID, kept string, ref notify.KindRef, change func(noti
 	for _, c := range stored {
 		before.Unwanted |= c.Unwanted
 		before.Digest = max(before.Digest, c.Digest) // one of them has none
+		before.Tracking = before.Tracking || c.Tracking
 	}
 	after := change(before)
 	if after == before {
@@ -152,9 +154,10 @@ func choose(tx *db.Tx, userID, kept string, ref notify.KindRef, change func(noti
 			ref.ClientID, ref.KindID)
 		return err
 	}
-	_, err = tx.Exec(query.Insert("notify_unsubscribes", "user_id, client_id, kind_id, channels, digest")+
-		" ON CONFLICT (user_id, client_id, kind_id) DO UPDATE SET channels = excluded.channels, digest = excluded.digest",
-		userID, ref.ClientID, ref.KindID, int64(after.Unwanted), int64(after.Digest))
+	_, err = tx.Exec(query.Insert("notify_unsubscribes", "user_id, client_id, kind_id, channels, digest, tracking")+
+		" ON CONFLICT (user_id, client_id, kind_id) DO UPDATE SET channels = excluded.channels, digest = excluded.digest, "+
+		"tracking = excluded.tracking",
+		userID, ref.ClientID, ref.KindID, int64(after.Unwanted), int64(after.Digest), after.Tracking)
 	return err
 }
 
@@ -171,8 +174,8 @@ func (s *Choices) Unsubscribed(ctx context.Context, of []notify.Subscription) (m
 	}
 	// A user's rows are few and next to each other, so all of them are read.
 	rows, err := query.Read(ctx, s.db, func(tx *db.Tx) ([]objection, error) {
-		return db.All(tx, scanObjection, "SELECT user_id, client_id, kind_id, channels, digest FROM notify_unsubscribes "+
-			"WHERE "+query.TextsIn(tx.Dialect(), "user_id"), list)
+		return db.All(tx, scanObjection, "SELECT user_id, client_id, kind_id, channels, digest, tracking FROM "+
+			"notify_unsubscribes WHERE "+query.TextsIn(tx.Dialect(), "user_id"), list)
 	})
 	if err != nil {
 		return nil, err
@@ -186,6 +189,7 @@ func (s *Choices) Unsubscribed(ctx context.Context, of []notify.Subscription) (m
 		c := left[u.Subscription]
 		c.Unwanted |= u.Unwanted
 		c.Digest = max(c.Digest, u.Digest)
+		c.Tracking = c.Tracking || u.Tracking
 		left[u.Subscription] = c
 	}
 	set := map[notify.Subscription]notify.Choice{}
