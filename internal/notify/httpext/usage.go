@@ -35,7 +35,7 @@ func (f *handlers) usage(w http.ResponseWriter, r *http.Request) error {
 	}
 	stored, err := f.Store.Stored(r.Context(), id)
 	if err != nil {
-		return err
+		return missing(err, "Client", id)
 	}
 	return web.Answer(w, http.StatusOK, map[string]any{
 		"client_id": id, "sends": usageOf(stored.Sends, stored.Bounds.Sends),

@@ -138,7 +138,7 @@ func (f *handlers) missingVariants(w http.ResponseWriter, r *http.Request) error
 			}
 		}
 	}
-	locales := slices.Sorted(maps.Keys(inUse))
+	locales := append([]string{}, slices.Sorted(maps.Keys(inUse))...) // a list also if there are none
 	lacking := []lackingBody{}
 	for _, t := range templates {
 		out := lackingBody{TemplateID: t.ID, Name: t.Name, Kinds: kinds[t.ID]}
