@@ -81,8 +81,6 @@ type Result struct {
 	RetryAfter time.Duration
 	// Untried means that the message is Temporary because the next hop had no room for it: it is no attempt.
 	Untried bool
-	// Paced means that it is Untried because the receiving domain gets a limited number of messages.
-	Paced bool
 	// Via says who delivered an Accepted message, if there were several to choose from.
 	Via string
 }

@@ -325,8 +325,8 @@ type Message struct {
 	Digest    int64
 	Collected bool
 	// Quiet reports that it waits because its recipient wants that: for the end of their quiet hours, or in a digest of
-	// their interval. Paced reports that it waits because of the pacing of its receiving domain.
-	Quiet, Paced bool
+	// their interval. Postponed reports that it waits for another attempt for any other reason.
+	Quiet, Postponed bool
 }
 
 // messageBits is the number of bits of a message number that count messages
@@ -360,9 +360,8 @@ type Outcome struct {
 	TemplateVersion int64
 	// Entry is set if the message is collected in a digest.
 	Entry *Entry
-	// Quiet is set if the message waits for the end of its recipient's quiet hours, and Paced if the channel's pacing
-	// postponed it; Status is Retry then.
-	Quiet, Paced bool
+	// Quiet is set if the message waits for the end of its recipient's quiet hours; Status is Retry then.
+	Quiet bool
 	// Permit is that of a message that is within a limit. It is taken back if the message was not attempted.
 	Permit Permit
 }

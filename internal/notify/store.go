@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -19,8 +20,6 @@ var (
 	// ErrQuietFull means that too many messages of a client wait for the end of quiet hours, or in digests that users have
 	// chosen.
 	ErrQuietFull = errors.New("too many messages wait because their recipients want that")
-	// ErrPacedFull means that too many messages of a client wait because of pacing.
-	ErrPacedFull = errors.New("too many messages wait because of pacing by receiving domain")
 	// ErrTooMany means that a send would have more than MaxRecipients.
 	ErrTooMany = errors.New("a send has too many recipients")
 	// ErrKeyReused means that an idempotency key was used for a different
@@ -171,6 +170,13 @@ type Campaigns interface {
 	DeleteCampaignType(ctx context.Context, id string) error
 }
 
+// PostponedError means that too many messages of a client wait for another attempt by these channels.
+type PostponedError struct{ By []ChannelID }
+
+func (e *PostponedError) Error() string {
+	return "too many messages wait for another attempt by " + strings.Join(ChannelsOf(e.By...).Names(), ", ")
+}
+
 // NewSend is a send to accept.
 type NewSend struct {
 	Send
@@ -188,9 +194,9 @@ type NewSend struct {
 	// QuietLimit is how many messages of the client may wait because their recipients want that before sends that may wait
 	// are refused; 0 means no limit. It is exact if it is small, and up to a second late otherwise.
 	QuietLimit int
-	// PacedLimit is how many messages of the client may wait because of pacing before sends by mail are refused; 0 means
-	// no limit. It is as exact as QuietLimit.
-	PacedLimit int
+	// PostponedLimit is how many messages of the client may wait for another attempt, for whatever reason, before sends
+	// are refused by the channels that have a tenth of them; 0 means no limit. It is as exact as QuietLimit.
+	PostponedLimit int
 	// Occurrence is that of a recurring send; nil for others. If it is no longer due, nothing is stored, and Accept
 	// fails with ErrSuperseded.
 	Occurrence *Occurrence
@@ -286,8 +292,8 @@ type Claimed struct {
 type Queue interface {
 	// Accept stores a send with its first recipients and its idempotency key in
 	// one transaction, and returns it with its number. Concurrent calls share a
-	// commit. It fails with ErrQueueFull, ErrScheduleFull, ErrDelayedFull, ErrQuietFull, ErrPacedFull or
-	// ErrKeyReused, or if the client has too much stored (see Bounds) or an attachment was deleted; if the key
+	// commit. It fails with ErrQueueFull, ErrScheduleFull, ErrDelayedFull, ErrQuietFull, ErrKeyReused
+	// or a PostponedError, or if the client has too much stored (see Bounds) or an attachment was deleted; if the key
 	// was used for the same request before, it returns the earlier send and replayed. A send with a SendAt waits
 	// for Activate, without recipients.
 	Accept(ctx context.Context, n NewSend) (s Send, replayed bool, err error)
@@ -332,8 +338,10 @@ type Queue interface {
 	// NextDue returns when the earliest waiting message of a channel, Email if none
 	// is given, is due; false if none is waiting.
 	NextDue(ctx context.Context, of ...ChannelID) (time.Time, bool, error)
-	// Waiting returns the number of messages that are not final.
+	// Waiting returns the number of messages that are not final, and Postponed how many of them wait for another attempt,
+	// by channel, beside those that workflows delay, digests collect or quiet hours hold.
 	Waiting(ctx context.Context) (int, error)
+	Postponed(ctx context.Context) ([ChannelCount]int, error)
 }
 
 // Upkeep holds maintenance operations and webhook calls.

@@ -27,7 +27,7 @@ type Limits struct {
 	Scheduled int
 	// Delayed is the number of messages of a client that its workflows may delay or its digests collect, until they are
 	// final. They count in the queue; the default is at most two fifths of it, so that no client fills it with them.
-	// Half as many others may wait for the end of quiet hours, and as many because of the pacing of mail.
+	// Half as many others may wait for the end of quiet hours, and as many for another attempt.
 	Delayed int
 	// Queue is the store's limit of waiting messages, for the error message.
 	Queue int
@@ -72,8 +72,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// waiting is how many messages of a client may wait for the end of quiet hours, and how many because of the pacing of
-// mail; 0 means no limit.
+// waiting is how many messages of a client may wait for the end of quiet hours, and how many for another attempt; 0
+// means no limit.
 func (l Limits) waiting() int { return max(l.Delayed+1, 0) / 2 }
 
 // RateLimit is the remaining quota of a client, for the RateLimit headers.

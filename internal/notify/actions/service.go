@@ -286,7 +286,7 @@ func (s *Service) read(ctx context.Context, r Request, n *notify.NewSend) error 
 		}
 	}
 	n.DelayedLimit = max(s.o.Limits.Delayed, 0)
-	n.QuietLimit, n.PacedLimit = s.o.Limits.waiting(), s.o.Limits.waiting()
+	n.QuietLimit, n.PostponedLimit = s.o.Limits.waiting(), s.o.Limits.waiting()
 	if !n.SendAt.IsZero() {
 		n.PlannedLimit = max(s.o.Limits.Scheduled, 0)
 		if len(n.Audiences) == 1 && n.List() == "" && near(n.Audiences[0]) {
@@ -313,6 +313,7 @@ func (s *Service) quota(n notify.NewSend, known int, now time.Time) error {
 
 // refusal converts an error of the store to one for the user.
 func (s *Service) refusal(err error, r Request) error {
+	var postponed *notify.PostponedError
 	switch {
 	case errors.Is(err, notify.ErrQueueFull):
 		limit := ""
@@ -335,11 +336,12 @@ func (s *Service) refusal(err error, r Request) error {
 			"The client %q may have %d messages that wait for the end of quiet hours or in digests that users have chosen, "+
 				"and has them: nothing was sent; try again when some of them were sent, or cancel some",
 			r.Client, s.o.Limits.waiting()).After(time.Hour)
-	case errors.Is(err, notify.ErrPacedFull):
+	case errors.As(err, &postponed):
 		return fault.Wrap(err, fault.RateLimited,
-			"The client %q may have %d messages by mail that wait because their receiving domains get a limited number, and "+
-				"has them: nothing was sent; try again when some of them were sent, cancel some, or send by other channels "+
-				"than email", r.Client, s.o.Limits.waiting()).After(time.Hour)
+			"The client %q may have %d messages that wait for another attempt, and has them, most by %s: nothing was sent; GET "+
+				"/messages?status=retry says why they wait; try again when some of them were sent, cancel some, or send by other "+
+				"channels", r.Client, s.o.Limits.waiting(), strings.Join(notify.ChannelsOf(postponed.By...).Names(), ", ")).
+			After(time.Hour)
 	case errors.Is(err, notify.ErrKeyReused):
 		return fault.Wrap(err, fault.Conflict,
 			"The Idempotency-Key %q was used for another request in the last 24 hours: use a new key for a new request",

@@ -107,7 +107,8 @@ func (s *site) deliver() {
 	s.delivery = delivery.New(delivery.Options{
 		Store: s.Store, Directory: phones{s.Directory}, Channel: channel, More: more, IDs: s.IDs,
 		Unsubscriber: s.Unsubscriber,
-		From:         "no-reply@example.com", Domain: "example.com", BaseURL: "https://notifications.example.com", Dir: s.t.TempDir(),
+		From:         "no-reply@example.com", Domain: "example.com", BaseURL: "https://notifications.example.com",
+		Dir:      s.t.TempDir(),
 		Schedule: delivery.Schedule{First: 10 * time.Millisecond, Longest: 50 * time.Millisecond, Attempts: 3}, Log: log,
 		Poll: 50 * time.Millisecond, Webhooks: s.outbound,
 	})

@@ -375,7 +375,8 @@ func readPart(kind, encoding string, body io.Reader) (string, error) {
 
 var calendarNames = []string{"BEGIN", "END", "VERSION", "PRODID", "METHOD", "UID", "DTSTAMP", "DTSTART", "DTEND",
 	"DURATION", "SUMMARY", "LOCATION", "DESCRIPTION", "ORGANIZER", "ATTENDEE", "SEQUENCE", "STATUS", "CALSCALE", "TZID",
-	"TZOFFSETFROM", "TZOFFSETTO", "TZNAME", "RRULE", "RDATE", "TRANSP", "X-WR-CALNAME", "CLASS", "PRIORITY", "TRIGGER", "ACTION"}
+	"TZOFFSETFROM", "TZOFFSETTO", "TZNAME", "RRULE", "RDATE", "TRANSP", "X-WR-CALNAME", "CLASS",
+	"PRIORITY", "TRIGGER", "ACTION"}
 
 func textOfHTML(text string) string {
 	doc, err := html.Parse(strings.NewReader(text))

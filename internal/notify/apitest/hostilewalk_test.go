@@ -90,7 +90,8 @@ func (h *hostileAPI) prepare() {
 	}
 	h.must(1, h.inbox, "GET", "/inbox/notifications", "", &inbox)
 	h.ids = map[string]string{"client": "shop", "kind": "news", "template": template.ID, "user": theUser,
-		"users id": theUser, "spaces id": "s-1", "organizations id": "o-1", "uaa_scopes id": "sc", "type": kind.ID, "sender": sender.ID,
+		"users id": theUser, "spaces id": "s-1", "organizations id": "o-1", "uaa_scopes id": "sc",
+		"type": kind.ID, "sender": sender.ID,
 		"channel": "chat", "provider": "gateway", "topic": "releases", "name": "daily", "locale": "de", "partial": "footer",
 		"notification": inbox.Notifications[0].ID, "message": messages.Messages[0].ID, "send": sent.ID, "webhook": hooked.ID,
 		"version": "1", "email": "bob@example.com", "token": "x", "subscription": "x", "attachment": "x", "campaign": "x",

@@ -338,7 +338,6 @@ func (d *Delivery) concluded(l *message, r notify.Result, p *batchState) {
 	o := d.o.Schedule.after(l.Message, r, now, steady)
 	if r.Untried && r.Verdict == notify.Temporary {
 		o = postpone(l, r.Reason, now, steady.Add(max(time.Second, r.RetryAfter)))
-		o.Paced = r.Paced
 	}
 	o.Email = l.found
 	if o.Status == notify.Retry && !l.Send.ExpiresAt.IsZero() {

@@ -313,6 +313,9 @@ func (d *Delivery) upkeep(ctx context.Context) {
 		if n, err := d.o.Store.Waiting(ctx); err == nil {
 			d.o.Metrics.queue(n)
 		}
+		if by, err := d.o.Store.Postponed(ctx); err == nil {
+			d.o.Metrics.again(by)
+		}
 		if time.Since(purged) >= purge && (d.o.Lead == nil || d.o.Lead(ctx)) {
 			purged = time.Now()
 			d.Purge(ctx)

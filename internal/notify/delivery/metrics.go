@@ -14,6 +14,7 @@ type Metrics struct {
 	parked    prometheus.Counter
 	inFlight  prometheus.Gauge
 	waiting   prometheus.Gauge
+	postponed *prometheus.GaugeVec
 	expanding prometheus.Gauge
 	lag       prometheus.Gauge
 	journal   prometheus.Counter
@@ -39,6 +40,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "ingot_notify_waiting", Help: "Messages in the queue that are not final.",
 		}),
+		postponed: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "ingot_notify_postponed",
+			Help: "Messages in the queue that wait for another attempt, by channel, beside those of delayed steps and digests.",
+		}, []string{"channel"}),
 		expanding: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "ingot_notify_expanding", Help: "Sends whose recipients this server is reading.",
 		}),
@@ -64,7 +69,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		notify.Unsubscribed, notify.Canceled, notify.Skipped, notify.Digested, notify.Throttled} {
 		m.messages.WithLabelValues(string(s))
 	}
-	r.MustRegister(m.messages, m.parked, m.inFlight, m.waiting, m.expanding, m.lag, m.journal, m.cut,
+	r.MustRegister(m.messages, m.parked, m.inFlight, m.waiting, m.postponed, m.expanding, m.lag, m.journal, m.cut,
 		m.directory, m.webhooks)
 	return m
 }
@@ -111,6 +116,16 @@ func (m *Metrics) digested(n int) {
 func (m *Metrics) addInFlight(n int) {
 	if m != nil {
 		m.inFlight.Add(float64(n))
+	}
+}
+
+// again says how many messages wait for another attempt.
+func (m *Metrics) again(by [notify.ChannelCount]int) {
+	if m == nil {
+		return
+	}
+	for id, n := range by {
+		m.postponed.WithLabelValues(notify.ChannelID(id).String()).Set(float64(n))
 	}
 }
 

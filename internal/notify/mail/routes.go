@@ -140,7 +140,7 @@ func (c *Channel) Deliver(ctx context.Context, batch []notify.Outgoing, done fun
 }
 
 func postponed(a pacing.Admission) notify.Result {
-	return notify.Result{Verdict: notify.Temporary, Untried: true, Paced: true, Reason: a.Reason,
+	return notify.Result{Verdict: notify.Temporary, Untried: true, Reason: a.Reason,
 		RetryAfter: a.RetryAfter}
 }
 

@@ -16,6 +16,7 @@ import (
 	"ingot/internal/notify/notifydb/query"
 	"ingot/internal/notify/notifydb/repeats"
 	"ingot/internal/notify/notifydb/usage"
+	"ingot/internal/notify/notifydb/waits"
 )
 
 // group holds the calls of Accept that wait for the next commit. The first call
@@ -191,7 +192,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 	}
 	now, due := s.now(), s.steady()
 	shard := s.shard()
-	var delays delayed
+	var delays waits.Counts
 	err = s.lock(ctx, func(tx *db.Tx) error {
 		for i, a := range batch {
 			a.replayed, a.original, a.err = false, nil, nil
@@ -203,7 +204,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 		var sends []newSend
 		messages := []newMessage{} // never null in JSON
 		var members []any
-		delays = delayed{}
+		delays = waits.Counts{}
 		for _, a := range batch {
 			if a.err != nil || a.replayed || a.later() {
 				continue
@@ -227,7 +228,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 				a.Cursor.Audience, a.Cursor.Page, n, tally, db.Nanos(expanded), keptHours(&a.Send),
 			})
 			messages = appendMessages(messages, &a.Send, 0, priority, due, a.Recipients)
-			delays.made(&a.Send, a.Recipients)
+			delays.Made(&a.Send, a.Recipients)
 			if !a.Expanded && len(a.Audiences) > 1 {
 				for _, r := range a.Recipients {
 					members = append(members, a.Number, repeats.MemberOf(r))
@@ -316,11 +317,11 @@ type newSend struct {
 
 // store inserts the sends and messages of a group, and adds to the numbers of waiting and of delayed messages. On
 // PostgreSQL this is one round trip if none is delayed.
-func store(tx *db.Tx, shard int, sends []newSend, messages []newMessage, delays delayed) error {
+func store(tx *db.Tx, shard int, sends []newSend, messages []newMessage, delays waits.Counts) error {
 	if len(sends) == 0 {
 		return nil
 	}
-	if err := delays.store(tx, shard); err != nil {
+	if err := delays.Store(tx, shard); err != nil {
 		return err
 	}
 	if tx.Dialect() == db.Postgres {

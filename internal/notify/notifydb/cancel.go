@@ -8,6 +8,7 @@ import (
 	"ingot/internal/notify"
 	"ingot/internal/notify/notifydb/figures"
 	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/waits"
 )
 
 // cancelBatch limits the messages that are canceled in one transaction: claims wait for it.
@@ -166,19 +167,19 @@ func (s *Store) cancelRows(tx *db.Tx, free []notify.Message, held []int64, now t
 		return f, err
 	}
 	var c notify.Counts
-	delays := delayed{}
+	delays := waits.Counts{}
 	numbers := make([]int64, len(free))
 	for i, m := range free {
 		numbers[i] = m.Number
 		status, _ := statusNumber(m.Status)
 		*counter(&c, status)--
 		c.Canceled++
-		delays.change(&send.Send, m.Channel, -1)
-		delays.postponed(&send.Send, &m, false, false)
+		delays.Change(&send.Send, m.Channel, -1)
+		delays.Postpone(&send.Send, &m, false, false)
 		f.Outcome(&send.Send, &m, &notify.Outcome{Status: notify.Canceled, At: now}, m.Email)
 	}
 	if _, err := tx.Exec("UPDATE notify_messages SET status = 6, due = 0, updated = ?, parked = FALSE, quiet = FALSE, "+
-		"paced = FALSE, reason = ? WHERE "+
+		"postponed = FALSE, reason = ? WHERE "+
 		query.NumbersIn(tx.Dialect(), "number"), db.Nanos(now), reasonCanceled,
 		query.NumberList(tx.Dialect(), numbers)); err != nil {
 		return f, err
@@ -188,7 +189,7 @@ func (s *Store) cancelRows(tx *db.Tx, free []notify.Message, held []int64, now t
 			return f, err
 		}
 	}
-	if err := delays.store(tx, shard); err != nil {
+	if err := delays.Store(tx, shard); err != nil {
 		return f, err
 	}
 	if err := addWaiting(tx, shard, -len(free)); err != nil {

@@ -14,6 +14,7 @@ import (
 	"ingot/internal/notify/notifydb/query"
 	"ingot/internal/notify/notifydb/repeats"
 	"ingot/internal/notify/notifydb/usage"
+	"ingot/internal/notify/notifydb/waits"
 )
 
 const (
@@ -368,7 +369,7 @@ func (e *ending) finish(tx *db.Tx, entries []*entry, messages map[int64]int64) e
 		status notify.Status
 		digest int64
 	}
-	f := finish{counts: map[int64]*tallied{}, delays: delayed{}}
+	f := finish{counts: map[int64]*tallied{}, delays: waits.Counts{}}
 	groups := map[ends][]int64{}
 	for _, one := range entries {
 		end := ends{status: one.status}
@@ -378,7 +379,7 @@ func (e *ending) finish(tx *db.Tx, entries []*entry, messages map[int64]int64) e
 		}
 		groups[end] = append(groups[end], one.Number)
 		f.apply(&one.Message, notify.Outcome{Number: one.Number, Status: one.status, At: e.now}, &one.send)
-		f.delays.change(&one.send, one.Channel, -1)
+		f.delays.Change(&one.send, one.Channel, -1)
 	}
 	for end, list := range groups {
 		status, _ := statusNumber(end.status)
@@ -392,7 +393,7 @@ func (e *ending) finish(tx *db.Tx, entries []*entry, messages map[int64]int64) e
 	if err := f.storeCounts(tx, e.shard); err != nil {
 		return err
 	}
-	if err := f.delays.store(tx, e.shard); err != nil {
+	if err := f.delays.Store(tx, e.shard); err != nil {
 		return err
 	}
 	return addWaiting(tx, e.shard, f.waiting)

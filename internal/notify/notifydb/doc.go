@@ -16,8 +16,8 @@
 // The rest of the interface is in packages that Store embeds: catalog (what clients define
 // before they send), browsers (push subscriptions), files, inboxes, occurrences (sends that
 // recur), preferences and webhooks. They share usage (bytes per client) and query
-// (transactions, lists as arguments). repeats finds recipients that a send has already,
-// receipts is who sent something to whom.
+// (transactions, lists as arguments). waits counts the messages of clients that wait long,
+// repeats finds recipients that a send has already, receipts is who sent something to whom.
 //
 // Only waiting messages are indexed, by queue and due time, so neither finished
 // messages nor those that are not due yet slow down a claim.
@@ -51,5 +51,5 @@
 // notify/notifydb/occurrences, notify/notifydb/preferences,
 // notify/notifydb/query, notify/notifydb/reactions, notify/notifydb/receipts,
 // notify/notifydb/repeats, notify/notifydb/throttles, notify/notifydb/topics,
-// notify/notifydb/usage, notify/notifydb/webhooks.
+// notify/notifydb/usage, notify/notifydb/waits, notify/notifydb/webhooks.
 package notifydb

@@ -9,6 +9,7 @@ import (
 	"ingot/internal/notify"
 	"ingot/internal/notify/notifydb/query"
 	"ingot/internal/notify/notifydb/repeats"
+	"ingot/internal/notify/notifydb/waits"
 )
 
 var newMembers = query.NewInsertion("notify_members", "send, member", " ON CONFLICT (send, member) DO NOTHING")
@@ -98,9 +99,9 @@ func extend(tx *db.Tx, row *sendRow, fresh []notify.Recipient, to notify.Cursor,
 	if err := addCounts(tx, row.Number, shard, notify.Counts{Total: len(fresh), Queued: len(fresh)}, 0); err != nil {
 		return err
 	}
-	delays := delayed{}
-	delays.made(&row.Send, fresh)
-	if err := delays.store(tx, shard); err != nil {
+	delays := waits.Counts{}
+	delays.Made(&row.Send, fresh)
+	if err := delays.Store(tx, shard); err != nil {
 		return err
 	}
 	return addWaiting(tx, shard, len(fresh))

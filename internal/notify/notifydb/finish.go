@@ -14,6 +14,7 @@ import (
 	"ingot/internal/notify/notifydb/query"
 	"ingot/internal/notify/notifydb/receipts"
 	"ingot/internal/notify/notifydb/throttles"
+	"ingot/internal/notify/notifydb/waits"
 )
 
 // Finish implements notify.Store.
@@ -38,7 +39,7 @@ func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome,
 	shard, began := s.shard(), s.steady()
 	var f finish
 	err := s.lock(ctx, func(tx *db.Tx) error {
-		f = finish{counts: map[int64]*tallied{}, delays: delayed{}}
+		f = finish{counts: map[int64]*tallied{}, delays: waits.Counts{}}
 		if err := s.finish(tx, &f, outcomes, numbers, shard); err != nil || makeCallbacks == nil {
 			return err
 		}
@@ -70,7 +71,7 @@ type finish struct {
 	final    []notify.Claimed
 	counts   map[int64]*tallied
 	waiting  int
-	delays   delayed
+	delays   waits.Counts
 	receipts []receipts.Receipt
 	ended    []int64
 	figures  figures.Changes
@@ -140,7 +141,7 @@ func (s *Store) finish(tx *db.Tx, f *finish, outcomes []notify.Outcome, numbers 
 		}
 		if m.Status.Final() {
 			f.final = append(f.final, notify.Claimed{Message: *m, Send: send})
-			f.delays.change(send, m.Channel, -1)
+			f.delays.Change(send, m.Channel, -1)
 		}
 	}
 	if err := s.collect(tx, changes, func(c *change) *notify.Send { return known[notify.SendOf(c.Number)] }); err != nil {
@@ -175,7 +176,7 @@ func (s *Store) storeFinish(tx *db.Tx, f *finish, outcomes []notify.Outcome, cha
 	if err := f.storeCounts(tx, shard); err != nil {
 		return err
 	}
-	if err := f.delays.store(tx, shard); err != nil {
+	if err := f.delays.Store(tx, shard); err != nil {
 		return err
 	}
 	if err := addWaiting(tx, shard, f.waiting); err != nil {
@@ -216,8 +217,8 @@ func (f *finish) apply(m *notify.Message, o notify.Outcome, of *notify.Send) cha
 	*counter(&t.Counts, status)++
 	t.latest = max(t.latest, db.Nanos(o.At))
 
-	f.delays.postponed(of, m, o.Quiet && o.Status == notify.Retry || o.Entry != nil && o.Entry.Chosen,
-		o.Paced && o.Status == notify.Retry)
+	f.delays.Postpone(of, m, o.Quiet && o.Status == notify.Retry || o.Entry != nil && o.Entry.Chosen,
+		!o.Quiet && o.Status == notify.Retry)
 	m.Status, m.Reason, m.Parked = o.Status, o.Reason, o.Parked
 	m.Updated = db.Time(db.Nanos(o.At))
 	m.Due = time.Time{}
@@ -293,13 +294,13 @@ type change struct {
 // time of a delivery.
 var changedRows = query.NewRowwise(`UPDATE notify_messages SET status = v.column2, lane = CASE WHEN v.column2 = 1 THEN lane / 3 * 3 + 2 ELSE lane END,
 	attempts = v.column3, due = v.column4, updated = v.column5, parked = v.column6, email = v.column7, reason = v.column8,
-	quiet = v.column9, paced = v.column10 FROM (VALUES `, 10, ") AS v WHERE number = v.column1")
+	quiet = v.column9, postponed = v.column10 FROM (VALUES `, 10, ") AS v WHERE number = v.column1")
 
 // changeMessages updates all messages from one JSON text, for PostgreSQL, where
 // each statement is a round trip.
 const changeMessages = `UPDATE notify_messages AS m SET status = v.s, lane = CASE WHEN v.s = 1 THEN m.lane / 3 * 3 + 2 ELSE m.lane END,
 	attempts = v.a, due = v.d, updated = v.u, parked = v.p, email = v.e, reason = v.r, quiet = v.q,
-	paced = v.c
+	postponed = v.c
 	FROM json_to_recordset(CAST(CAST(? AS TEXT) AS JSON)) AS v (n BIGINT, s INTEGER, a INTEGER, d BIGINT, u BIGINT, p BOOLEAN, e TEXT, r TEXT, q BOOLEAN,
 	c BOOLEAN)
 	WHERE m.number = v.n`
@@ -325,7 +326,7 @@ func storeChanges(tx *db.Tx, changes []change) error {
 		list := make([]changeJSON, len(changes))
 		for i, c := range changes {
 			list[i] = changeJSON{c.Number, c.status, c.Attempts, db.Nanos(c.Due), db.Nanos(c.Updated), c.Parked,
-				c.Email, c.Reason, c.Quiet, c.Paced}
+				c.Email, c.Reason, c.Quiet, c.Postponed}
 		}
 		text, err := json.Marshal(list)
 		if err != nil {
@@ -337,7 +338,7 @@ func storeChanges(tx *db.Tx, changes []change) error {
 	args := make([]any, 0, 10*len(changes))
 	for _, c := range changes {
 		args = append(args, c.Number, c.status, c.Attempts, db.Nanos(c.Due), db.Nanos(c.Updated), c.Parked, c.Email, c.Reason,
-			c.Quiet, c.Paced)
+			c.Quiet, c.Postponed)
 	}
 	return changedRows.All(tx, args)
 }
@@ -374,9 +375,9 @@ func (s *Store) Replay(ctx context.Context, clientID string, number int64) error
 				return err
 			}
 		}
-		delays := delayed{}
-		delays.change(&send.Send, m.Channel, 1)
-		if err := delays.store(tx, shard); err != nil {
+		delays := waits.Counts{}
+		delays.Change(&send.Send, m.Channel, 1)
+		if err := delays.Store(tx, shard); err != nil {
 			return err
 		}
 		return addWaiting(tx, shard, 1)

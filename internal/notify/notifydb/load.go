@@ -5,33 +5,34 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
+	"ingot/internal/notify/notifydb/waits"
 )
 
-// waitLoad is what the leader of accepting knows about messages that wait for the end of quiet hours or because of
-// pacing, by client, so that it need not read it for every group.
+// waitLoad is what the leader of accepting knows about messages that wait for the end of quiet hours or for another
+// attempt, by client, so that it need not read it for every group.
 type waitLoad struct {
-	known delayed
+	known waits.Counts
 	read  time.Time
 }
 
-// admit refuses sends that may wait for the end of quiet hours or because of pacing, of clients of which too many do.
+// admit refuses sends that may wait for the end of quiet hours or for another attempt, of clients of which too many do.
 // Which messages wait is only known when they are delivered, so those that are on their way come on top.
 func (l *waitLoad) admit(tx *db.Tx, batch []*acceptance) error {
 	if time.Since(l.read) >= backlogFor {
-		l.known, l.read = delayed{}, time.Now()
+		l.known, l.read = waits.Counts{}, time.Now()
 	}
 	var ask []string
 	for _, a := range batch {
-		if !a.mayWait() && !a.mayBePaced() {
+		if !a.mayWait() && !a.mayBePostponed() {
 			continue
 		}
 		_, known := l.known[a.ClientID]
-		if !known || a.mayWait() && a.QuietLimit < backlogLarge || a.mayBePaced() && a.PacedLimit < backlogLarge {
+		if !known || a.mayWait() && a.QuietLimit < backlogLarge || a.mayBePostponed() && a.PostponedLimit < backlogLarge {
 			ask = append(ask, a.ClientID)
 		}
 	}
 	if len(ask) > 0 {
-		stored, err := delayedOf(tx, ask)
+		stored, err := waits.Of(tx, ask)
 		if err != nil {
 			return err
 		}
@@ -40,15 +41,19 @@ func (l *waitLoad) admit(tx *db.Tx, batch []*acceptance) error {
 		}
 	}
 	for _, a := range batch {
-		var err error
-		switch have := l.known[a.ClientID]; {
-		case a.mayWait() && have.quiet >= a.QuietLimit:
-			err = refuse(tx, batch, a, notify.ErrQuietFull)
-		case a.mayBePaced() && have.paced >= a.PacedLimit:
-			err = refuse(tx, batch, a, notify.ErrPacedFull)
+		have := l.known[a.ClientID]
+		if a.mayWait() && have.Quiet >= a.QuietLimit {
+			if err := refuse(tx, batch, a, notify.ErrQuietFull); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
+		if !a.mayBePostponed() {
+			continue
+		}
+		if full := have.Full(a.Channels, a.PostponedLimit); len(full) > 0 {
+			if err := refuse(tx, batch, a, &notify.PostponedError{By: full}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -59,7 +64,7 @@ func (a *acceptance) mayWait() bool {
 	return a.err == nil && !a.replayed && a.QuietLimit > 0 && a.Held()
 }
 
-// mayBePaced reports whether messages of a send may wait because of pacing. Critical ones may, too.
-func (a *acceptance) mayBePaced() bool {
-	return a.err == nil && !a.replayed && a.PacedLimit > 0 && a.Channels.Has(notify.Email)
+// mayBePostponed reports whether messages of a send may wait for another attempt. Critical ones may, too.
+func (a *acceptance) mayBePostponed() bool {
+	return a.err == nil && !a.replayed && a.PostponedLimit > 0
 }

@@ -11,12 +11,12 @@ import (
 )
 
 const messageColumns = "number, status, attempts, due, updated, audience, parked, user_id, email, reason, lane, " +
-	"digest, quiet, paced"
+	"digest, quiet, postponed"
 
 func scanMessage(row db.Scanner) (m notify.Message, err error) {
 	var status, lane int
 	err = row.Scan(&m.Number, &status, &m.Attempts, query.Moment(&m.Due), query.Moment(&m.Updated), &m.Audience, &m.Parked,
-		&m.UserID, &m.Email, &m.Reason, &lane, &m.Digest, &m.Quiet, &m.Paced)
+		&m.UserID, &m.Email, &m.Reason, &lane, &m.Digest, &m.Quiet, &m.Postponed)
 	if err != nil {
 		return m, err
 	}

@@ -15,6 +15,7 @@ import (
 	"ingot/internal/notify/notifydb/occurrences"
 	"ingot/internal/notify/notifydb/query"
 	"ingot/internal/notify/notifydb/repeats"
+	"ingot/internal/notify/notifydb/waits"
 )
 
 const scheduledColumns = "number, client_id, kind_id, received, data, recipients, due"
@@ -204,7 +205,7 @@ func activate(tx *db.Tx, now int64, due time.Time, limit, shard int) (int, error
 		return 0, err
 	}
 	sends, messages, numbers := make([]newSend, 0, n), []newMessage{}, make([]int64, 0, n)
-	done, delays := map[string]int{}, delayed{}
+	done, delays := map[string]int{}, waits.Counts{}
 	for i := range rows {
 		r := &rows[i]
 		numbers = append(numbers, r.Number)
@@ -220,7 +221,7 @@ func activate(tx *db.Tx, now int64, due time.Time, limit, shard int) (int, error
 			send.Audience, send.Next, send.Tally, send.Expanded = len(r.Audiences), len(to), false, now
 			// A large schedule that is due at once does not delay single messages.
 			messages = appendMessages(messages, &r.Send, 0, notify.PriorityBulk, due, to)
-			delays.made(&r.Send, to)
+			delays.Made(&r.Send, to)
 		}
 		sends = append(sends, send)
 	}

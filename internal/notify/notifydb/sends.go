@@ -12,6 +12,7 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/notify"
 	"ingot/internal/notify/notifydb/query"
+	"ingot/internal/notify/notifydb/waits"
 )
 
 // sendData holds the fields of a send that never change and are not queried.
@@ -283,6 +284,11 @@ func waiting(tx *db.Tx) (n int, err error) {
 
 // Waiting implements notify.Store.
 func (s *Store) Waiting(ctx context.Context) (int, error) { return query.Read(ctx, s.db, waiting) }
+
+// Postponed implements notify.Store.
+func (s *Store) Postponed(ctx context.Context) ([notify.ChannelCount]int, error) {
+	return query.Read(ctx, s.db, waits.Postponed)
+}
 
 // sendCache caches the content of large sends, so that it is not read with each
 // claim, and of small ones until they are claimed. It is limited in number and

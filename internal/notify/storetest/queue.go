@@ -287,7 +287,7 @@ func testFinish(k *kit) {
 		{Recipient: people("u1")[0], Status: notify.Delivered, Attempts: 1},
 		{Recipient: people("u2")[0], Status: notify.Failed, Attempts: 1, Reason: "550 no"},
 		{Recipient: people("u3")[0], Status: notify.Undeliverable, Reason: "unsubscribed"},
-		{Recipient: people("u4")[0], Status: notify.Retry, Attempts: 1, Reason: "451 later", Due: later},
+		{Recipient: people("u4")[0], Status: notify.Retry, Attempts: 1, Reason: "451 later", Due: later, Postponed: true},
 		{Recipient: notify.Recipient{UserID: "u5", Email: "u5@found.org"}, Status: notify.Failed, Parked: true,
 			Reason: "template"},
 	}

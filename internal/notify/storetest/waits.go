@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"time"
 
 	"ingot/internal/notify"
@@ -17,9 +18,22 @@ type postponement struct {
 var (
 	quietWait = postponement{"quiet hours", notify.ErrQuietFull,
 		func(n *notify.NewSend, limit int) { n.QuietLimit = limit }, func(o *notify.Outcome) { o.Quiet = true }}
-	pacedWait = postponement{"pacing", notify.ErrPacedFull,
-		func(n *notify.NewSend, limit int) { n.PacedLimit = limit }, func(o *notify.Outcome) { o.Paced = true }}
+	attemptWait = postponement{"another attempt", errPostponed,
+		func(n *notify.NewSend, limit int) { n.PostponedLimit = limit }, func(*notify.Outcome) {}}
 )
+
+// errPostponed stands for a notify.PostponedError.
+var errPostponed = errors.New("postponed")
+
+// refused checks why a send was refused.
+func (p *postponing) refused(err error) {
+	p.Helper()
+	var postponed *notify.PostponedError
+	if errors.Is(p.full, errPostponed) && errors.As(err, &postponed) && len(postponed.By) > 0 {
+		return
+	}
+	p.wantErr(err, p.full)
+}
 
 // postponing makes messages of one client wait.
 type postponing struct {
@@ -67,7 +81,7 @@ func (p *postponing) isFull(when string, want bool) {
 		p.Errorf("%s: %s: full is %v, want %v", p.name, when, err != nil, want)
 	}
 	if err != nil {
-		p.wantErr(err, p.full)
+		p.refused(err)
 		return
 	}
 	p.finish(p.s, notify.Delivered, n)
@@ -144,8 +158,11 @@ func endsOfWaiting(other postponement) map[string]func(p *postponing, number int
 // testWaitEnds walks all ways by which a message stops waiting for the end of quiet hours or because of pacing: none
 // leaves a wrong number behind.
 func testWaitEnds(k *kit) {
-	for reason, other := range map[*postponement]postponement{&quietWait: pacedWait, &pacedWait: quietWait} {
+	for reason, other := range map[*postponement]postponement{&quietWait: attemptWait, &attemptWait: quietWait} {
 		for name, end := range endsOfWaiting(other) {
+			if name == string(notify.Retry) && reason == &attemptWait {
+				continue // that is how it waits
+			}
 			p := &postponing{kit: k, postponement: *reason, s: k.store(), client: reason.name + ", " + name}
 			again := func() { p.until = k.clock.Now().Add(time.Hour) }
 			again()
@@ -175,43 +192,105 @@ func testWaitEnds(k *kit) {
 	}
 }
 
-// testPacedLimit sees which sends are refused to a client that has as many messages as it may that wait because of
-// pacing: all by mail, and no others.
-func testPacedLimit(k *kit) {
-	p := &postponing{kit: k, postponement: pacedWait, s: k.store(), client: "shop", until: k.clock.Now().Add(time.Hour)}
-	key := notify.Idempotency{Key: "key", Hash: "h", Until: p.until}
-	p.hold(value[int64](k)(p.try(func(n *notify.NewSend) { n.Idempotency = key })))
-	p.made()
-	w := k.workflow(laterMail)
-	for name, c := range map[string]struct {
-		change func(*notify.NewSend)
-		full   bool
-	}{
-		"mail":              {nil, true},
-		"mail and inbox":    {func(n *notify.NewSend) { n.Channels = notify.ChannelsOf(notify.Email, notify.Inbox) }, true},
-		"critical":          {func(n *notify.NewSend) { n.Critical = true }, true},
-		"without a kind":    {func(n *notify.NewSend) { n.KindID = "" }, true},
-		"scheduled":         {func(n *notify.NewSend) { n.SendAt = p.until }, true},
-		"an audience":       {func(n *notify.NewSend) { n.Expanded, n.Recipients = false, nil }, true},
-		"inbox":             {func(n *notify.NewSend) { n.Channels = notify.ChannelsOf(notify.Inbox) }, false},
-		"text and push":     {func(n *notify.NewSend) { n.Channels = notify.ChannelsOf(notify.SMS, notify.Push) }, false},
-		"another client":    {func(n *notify.NewSend) { n.ClientID = "other" }, false},
-		"a repeated send":   {func(n *notify.NewSend) { n.Idempotency = key }, false},
-		"without the limit": {func(n *notify.NewSend) { n.PacedLimit = 0 }, false},
-	} {
-		if _, err := p.try(c.change); (err != nil) != c.full {
-			k.Errorf("%s: the error is %v, want one: %v", name, err, c.full)
-		} else if err != nil {
-			k.wantErr(err, notify.ErrPacedFull)
+// testPostponedLimit sees which sends are refused to a client that has as many messages as it may that wait for another
+// attempt: those by the channels that have many of them, whatever the channel, and no others.
+func testPostponedLimit(k *kit) {
+	for id := range notify.ChannelID(notify.ChannelCount) {
+		other := notify.Inbox
+		if id == other {
+			other = notify.Email
+		}
+		by := func(all ...notify.ChannelID) func(*notify.NewSend) {
+			return func(n *notify.NewSend) {
+				n.Channels = notify.ChannelsOf(all...)
+				for i := range n.Recipients {
+					n.Recipients[i].Channel = all[0]
+				}
+			}
+		}
+		s := k.store()
+		p := &postponing{kit: k, postponement: attemptWait, s: s, client: "by " + id.String(),
+			until: k.clock.Now().Add(time.Hour)}
+		before := value[[notify.ChannelCount]int](k)(s.Postponed(k.ctx))
+		key := notify.Idempotency{Key: "key " + id.String(), Hash: "h", Until: p.until}
+		for i := range 2 {
+			p.hold(value[int64](k)(p.try(func(n *notify.NewSend) {
+				by(id)(n)
+				if i == 0 {
+					n.Idempotency = key
+				}
+			})))
+		}
+		after := value[[notify.ChannelCount]int](k)(s.Postponed(k.ctx))
+		before[id] += 2
+		k.equal("all that wait", after, before)
+		for name, c := range map[string]struct {
+			change func(*notify.NewSend)
+			full   bool
+		}{
+			"the channel":     {func(*notify.NewSend) {}, true},
+			"with another":    {by(id, other), true},
+			"critical":        {func(n *notify.NewSend) { n.Critical = true }, true},
+			"without a kind":  {func(n *notify.NewSend) { n.KindID = "" }, true},
+			"scheduled":       {func(n *notify.NewSend) { n.SendAt = p.until }, true},
+			"an audience":     {func(n *notify.NewSend) { n.Expanded, n.Recipients = false, nil }, true},
+			"another channel": {by(other), false},
+			"another client":  {func(n *notify.NewSend) { n.ClientID = "other" }, false},
+			"a repeated send": {func(n *notify.NewSend) { n.Idempotency = key }, false},
+			"no limit":        {func(n *notify.NewSend) { n.PostponedLimit = 0 }, false},
+		} {
+			_, err := p.try(func(n *notify.NewSend) { by(id)(n); c.change(n) })
+			var full *notify.PostponedError
+			if (err != nil) != c.full || err != nil && (!errors.As(err, &full) || len(full.By) != 1 || full.By[0] != id) {
+				k.Errorf("%s: %s: the error is %v, want one: %v", id, name, err, c.full)
+			}
 		}
 	}
 
 	// What workflows delay counts as that, and not twice.
-	p.client = "later"
+	p := &postponing{kit: k, postponement: attemptWait, s: k.store(), client: "later", until: k.clock.Now().Add(time.Hour)}
+	w := k.workflow(laterMail)
 	for range 3 {
 		delayed := k.traveling(w, "ann")
 		delayed.ClientID = p.client
 		p.hold(k.mailAt(p.s, k.accept(p.s, delayed).Number, "ann"))
 	}
 	p.isFull("delayed", false)
+}
+
+// testPostponedShare sees that a client whose channels postpone much keeps those that do not, and that all channels
+// together have a bound.
+func testPostponedShare(k *kit) {
+	const limit = 20
+	s := k.store()
+	until := k.clock.Now().Add(time.Hour)
+	send := func(by notify.ChannelID) error {
+		n := k.sending("shop", "u")
+		n.Channels, n.Recipients[0].Channel, n.PostponedLimit = notify.ChannelsOf(by), by, limit
+		made, _, err := s.Accept(k.ctx, n)
+		if err != nil {
+			return err
+		}
+		value[[]notify.Claimed](k)(s.Finish(k.ctx, []notify.Outcome{{Number: notify.MessageNumber(made.Number, 0),
+			Status: notify.Retry, Due: until, At: k.clock.Now()}}, nil))
+		return nil
+	}
+	fill := func(by notify.ChannelID) (n int) {
+		for n < 2*limit && send(by) == nil {
+			n++
+		}
+		return n
+	}
+	all := fill(notify.Chat)
+	k.equal("one channel", all, limit)
+	for id := range notify.ChannelID(notify.ChannelCount) {
+		if id != notify.Chat {
+			n := fill(id)
+			k.equal("a further channel", n, limit/10)
+			all += n
+		}
+	}
+	if all > limit*3/2 {
+		k.Errorf("%d wait, at most %d may", all, limit*3/2)
+	}
 }
