@@ -66,6 +66,7 @@ var requestBodies = map[string]string{
 	"1 PUT /kinds/{kind}/throttle":                  `{"limit":10,"window":"1h","over":"digest","channels":["email"]}`,
 	"1 PUT /kinds/{kind}/retention":                 `{"retention":"24h"}`,
 	"1 PUT /kinds/{kind}/digest":                    `{"window":"1h","max":10,"key":"order","channels":["email"]}`,
+	"1 PUT /kinds/{kind}/tracking":                  `{"opens":true,"clicks":true}`,
 	"1 PUT /kinds/{kind}/channels":                  `{"channels":["email","inbox"]}`,
 	"1 PUT /destinations/{channel}":                 `{"url":"https://example.com/chat","format":"slack"}`,
 	"1 PATCH /preferences":                          preferenceBody,

@@ -13,6 +13,7 @@ import (
 	"ingot/internal/base/web/openapitest"
 	"ingot/internal/notify"
 	"ingot/internal/notify/httpext"
+	"ingot/internal/notify/tracking"
 )
 
 // TestHostile gives everything that can be sent to the service everything that is hostile: every field and parameter
@@ -95,7 +96,9 @@ func (h *hostileAPI) prepare() {
 		"channel": "chat", "provider": "gateway", "topic": "releases", "name": "daily", "locale": "de", "partial": "footer",
 		"notification": inbox.Notifications[0].ID, "message": messages.Messages[0].ID, "send": sent.ID, "webhook": hooked.ID,
 		"version": "1", "email": "bob@example.com", "token": "x", "subscription": "x", "attachment": "x", "campaign": "x",
-		"number": "1", "id": "x", "space": "s-1", "org": "o-1", "subscriber": theUser, "erasure": "x"}
+		"links mark":  h.Marker.Seal(tracking.Mark{Number: 1, Type: notify.Clicked, Target: "https://example.com/"}),
+		"images mark": h.Marker.Seal(tracking.Mark{Number: 1, Type: notify.Opened}),
+		"number":      "1", "id": "x", "space": "s-1", "org": "o-1", "subscriber": theUser, "erasure": "x"}
 }
 
 // walkFiles uploads files that are not what they seem, or become large.
