@@ -10,7 +10,6 @@ import (
 	"golang.org/x/text/currency"
 	"golang.org/x/text/feature/plural"
 	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 	"golang.org/x/text/number"
 )
 
@@ -101,7 +100,9 @@ func decimal(args []argument) (expr, kind, error) {
 		if !ok {
 			return text(v.String())
 		}
-		return text(message.NewPrinter(e.locale()).Sprint(number.Decimal(f, options...)))
+		p := printerOf(e.locale())
+		defer p.done()
+		return text(p.Sprint(number.Decimal(f, options...)))
 	}, kindText, nil
 }
 
@@ -124,8 +125,9 @@ func money(args []argument) (expr, kind, error) {
 			return text(strings.TrimSpace(v.String() + " " + code))
 		}
 		scale, _ := currency.Standard.Rounding(unit)
-		p := message.NewPrinter(e.locale())
-		amount, symbol := p.Sprint(number.Decimal(f, number.Scale(scale))), p.Sprint(currency.NarrowSymbol(unit))
+		p := printerOf(e.locale())
+		defer p.done()
+		amount, symbol := p.Sprint(number.Decimal(f, number.Scale(scale))), p.symbol(unit)
 		base, _ := e.locale().Base()
 		if symbolFirst[base.String()] {
 			sign := ""
