@@ -8,8 +8,8 @@ import (
 	"golang.org/x/text/message"
 )
 
-// printer formats numbers in a language, for one goroutine at a time. Making one costs more than formatting a number, and
-// a send with data formats some for each recipient.
+// printer formats numbers in a language, for one goroutine at a time. Making one costs more than formatting a number,
+// and a send with data formats some for each recipient.
 type printer struct {
 	*message.Printer
 	locale  language.Tag

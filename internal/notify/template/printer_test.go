@@ -13,7 +13,8 @@ import (
 // Formats of recipients in other languages, at the same time and in turn, do not mix.
 func TestPrinters(t *testing.T) {
 	t.Parallel()
-	with, err := Compile(notify.Template{Subject: "s", Text: `{{number 2 .Data.n}} {{money "EUR" .Data.n}} {{money "USD" .Data.n}}`})
+	with, err := Compile(notify.Template{Subject: "s",
+		Text: `{{number 2 .Data.n}} {{money "EUR" .Data.n}} {{money "USD" .Data.n}}`})
 	if err != nil {
 		t.Fatal(err)
 	}
