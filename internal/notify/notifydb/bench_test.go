@@ -3,6 +3,8 @@
 package notifydb_test
 
 import (
+	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"os"
 	"sync"
@@ -306,4 +308,79 @@ func schedule(b *testing.B, s *notifydb.Store, n int, at time.Time) {
 		})
 	}
 	wg.Wait()
+}
+
+// BenchmarkDigests ends digests whose entries are in many lists with data.
+func BenchmarkDigests(b *testing.B) {
+	benchEach(b, func(b *testing.B, _ *db.DB, s *notifydb.Store) {
+		entries := 0
+		for b.Loop() {
+			b.StopTimer()
+			collectLists(b, s, 20, 2*notify.ListBlock)
+			b.StartTimer()
+			entries += endAll(b, s)
+		}
+		rate(b, int64(entries), "entries")
+	})
+}
+
+// collectLists sends to lists of the same users and collects the messages, in digests that are full then.
+func collectLists(tb testing.TB, s *notifydb.Store, lists, users int) {
+	tb.Helper()
+	ctx := tb.Context()
+	must := func(err error) {
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	rule := &notify.DigestRule{Window: notify.Delay(time.Hour), Max: lists}
+	for range lists {
+		id := rand.Text()
+		must(s.CreateList(ctx, "client", id))
+		n := single(0)
+		n.DigestRule, n.Planned = rule, users
+		n.Audiences, n.Recipients = []notify.Audience{{Type: notify.ToList, ID: id}}, nil
+		for first := 0; first < users; first += notify.ListBlock {
+			block := make([]notify.Member, min(notify.ListBlock, users-first))
+			for i := range block {
+				block[i] = notify.Member{UserID: guid(int64(first + i)),
+					Data: json.RawMessage(fmt.Sprintf(`{"author":"Dora %d","place":%d}`, i, i))}
+				n.Recipients = append(n.Recipients, notify.Recipient{UserID: block[i].UserID, Audience: first + i})
+			}
+			must(s.AddToList(ctx, "client", id, first, block))
+		}
+		_, _, err := s.Accept(ctx, n)
+		must(err)
+		for left := users; left > 0; {
+			claimed, err := s.Claim(ctx, "owner", 500, time.Minute, notify.Email)
+			must(err)
+			outcomes := make([]notify.Outcome, len(claimed))
+			for i, c := range claimed {
+				outcomes[i] = notify.Outcome{Number: c.Number, Status: notify.Queued, At: time.Now(),
+					Entry: &notify.Entry{Rule: rule}}
+				if c.Send.Digest != nil { // of an earlier round
+					outcomes[i] = notify.Outcome{Number: c.Number, Status: notify.Delivered, At: time.Now()}
+					left++
+				}
+			}
+			_, err = s.Finish(ctx, outcomes, nil)
+			must(err)
+			left -= len(claimed)
+		}
+	}
+}
+
+// endAll ends all digests that are full, and returns how many entries they have.
+func endAll(tb testing.TB, s *notifydb.Store) (entries int) {
+	tb.Helper()
+	for {
+		closed, err := s.CloseDigests(tb.Context(), 100, func(c notify.Content) string { return c.Text })
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if closed.Digests == 0 {
+			return entries
+		}
+		entries += closed.Entries
+	}
 }

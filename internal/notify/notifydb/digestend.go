@@ -156,14 +156,14 @@ type ending struct {
 
 	drafts  map[int64]*notify.DigestDraft
 	figures figures.Changes // hides those of the store
-	block   listBlock       // the latest one that was read
+	block   storedBlock     // the latest one that was read
 	closed  notify.DigestsClosed
 }
 
 // end ends digests, and returns what their clients have more.
 func (e *ending) end(tx *db.Tx, numbers []int64) ([]usage.Freed, error) {
 	e.figures = figures.Changes{}
-	e.closed, e.drafts, e.block = notify.DigestsClosed{}, map[int64]*notify.DigestDraft{}, listBlock{}
+	e.closed, e.drafts, e.block = notify.DigestsClosed{}, map[int64]*notify.DigestDraft{}, storedBlock{}
 	if err := query.UseIndexes(tx); err != nil {
 		return nil, err
 	}
@@ -310,24 +310,33 @@ func merged(common, own json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(data)
 }
 
-// member returns a member of a list.
-func (e *ending) member(tx *db.Tx, list string, position int) (notify.Member, error) {
+// member returns a member of a list. Others in its block are seldom wanted: the entries of a digest come from as many
+// lists.
+func (e *ending) member(tx *db.Tx, list string, position int) (m notify.Member, err error) {
 	at := position - position%notify.ListBlock
 	if e.block.list != list || e.block.position != at {
-		e.block = listBlock{list: list, position: at}
-		block, err := query.One(tx, func(row db.Scanner) (list db.JSON[[]notify.Member], err error) {
-			err = row.Scan(&list)
-			return list, err
+		e.block = storedBlock{list: list, position: at}
+		e.block.members, err = query.One(tx, func(row db.Scanner) (members []byte, err error) {
+			err = row.Scan(&members)
+			return members, err
 		}, "SELECT members FROM notify_list_members WHERE list = ? AND position = ?", list, at)
 		if err != nil && !query.IsNotFound(err) {
-			return notify.Member{}, err
+			return m, err
 		}
-		e.block.members = block.V
 	}
-	if i := position - at; i < len(e.block.members) {
-		return e.block.members[i], nil
+	one, found := query.Element(e.block.members, position-at)
+	if !found {
+		return m, nil
 	}
-	return notify.Member{}, nil
+	err = json.Unmarshal(one, &m)
+	return m, err
+}
+
+// storedBlock is a block of a list as it is stored.
+type storedBlock struct {
+	list     string
+	position int
+	members  []byte
 }
 
 // made are the sends of digests.

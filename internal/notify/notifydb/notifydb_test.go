@@ -389,3 +389,30 @@ func TestTopicsFull(t *testing.T) {
 		})
 	}
 }
+
+// TestDigestsOfLists ends digests whose entries are in lists: of a block of recipients, only the one who is wanted is
+// decoded.
+//
+//nolint:paralleltest // it counts the allocations of the process
+func TestDigestsOfLists(t *testing.T) {
+	d, err := db.Open(t.Context(), db.Options{URL: dbtest.URL(t, db.SQLite), Keys: dbtest.Keys(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close() //nolint:errcheck // the database is thrown away
+	s, err := notifydb.Open(t.Context(), d, notifydb.Options{QueueLimit: 10_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lists = 4
+	collectLists(t, s, lists, notify.ListBlock)
+	n := testing.AllocsPerRun(3, func() {
+		closed, err := s.CloseDigests(t.Context(), 1, func(c notify.Content) string { return c.Text })
+		if err != nil || closed.Entries != lists {
+			t.Errorf("%d entries, %v, want %d", closed.Entries, err, lists)
+		}
+	})
+	if n > 2*lists*notify.ListBlock {
+		t.Errorf("%.0f allocations for a digest of %d entries", n, lists)
+	}
+}
