@@ -77,7 +77,8 @@ func TestReport(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"-run", "("}, {"-run", "nothing like it"}, {"-unknown"}, {"word"}} {
+	for _, args := range [][]string{{"-run", "("}, {"-run", "nothing like it"}, {"-unknown"}, {"word"},
+		{"-database", "oracle"}} {
 		if code := run(t.Context(), args, io.Discard, io.Discard); code != exitUsage {
 			t.Errorf("%q: left with %d", args, code)
 		}

@@ -1,7 +1,7 @@
 // Bench measures Ingot from the outside: the built program, started as a process
 // and called over HTTP.
 //
-//	make bench ARGS="[-run REGEXP] [-json FILE] [-profile DIR] [-short]"
+//	make bench ARGS="[-run REGEXP] [-json FILE] [-profile DIR] [-database DATABASE] [-short]"
 //
 // or the same flags with `go run .` in this folder, which is a separate module.
 //

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -28,6 +29,8 @@ type Load struct {
 	Requests    [][]byte    // sent in turn
 	Connections int
 	Duration    time.Duration
+	// Want is the status that every response must have; 0 means 200.
+	Want int
 	// PID is the process id of the server, for its processor time; 0 for none.
 	PID int
 }
@@ -35,7 +38,10 @@ type Load struct {
 // answerTimeout limits how long a response may take after the round is over.
 const answerTimeout = 15 * time.Second
 
-// Run is a Contender. It fails if any response is not 200.
+// want returns the status that every response must have.
+func (l Load) want() int { return cmp.Or(l.Want, http.StatusOK) }
+
+// Run is a Contender. It fails if any response has another status than l.Want.
 func (l Load) Run(ctx context.Context) (Result, error) {
 	var workers []*worker
 	defer func() {
@@ -75,13 +81,13 @@ func (l Load) sum(workers []*worker, took, server, own time.Duration) (Result, e
 			statuses[status] += n
 		}
 	}
-	if len(statuses) != 1 || statuses[http.StatusOK] == 0 {
+	if len(statuses) != 1 || statuses[l.want()] == 0 {
 		var parts []string
 		for _, status := range slices.Sorted(maps.Keys(statuses)) {
 			parts = append(parts, fmt.Sprintf("%d times %d", statuses[status], status))
 		}
-		return Result{}, fmt.Errorf("not every answer was 200 (%s); 429 would mean that a rate limit was hit",
-			strings.Join(parts, ", "))
+		return Result{}, fmt.Errorf("not every answer was %d (%s); 429 would mean that a rate limit was hit",
+			l.want(), strings.Join(parts, ", "))
 	}
 	n := len(result.Latencies)
 	slices.Sort(result.Latencies)
@@ -109,7 +115,7 @@ func (l Load) Exactly(ctx context.Context) error {
 			defer w.conn.Close()
 			for request := range queue {
 				status, err := w.do(request)
-				if err == nil && status != http.StatusOK {
+				if err == nil && status != l.want() {
 					err = fmt.Errorf("answer %d to %q", status, firstLine(request))
 				}
 				if errs[i] = errors.Join(err, ctx.Err()); errs[i] != nil {

@@ -70,6 +70,11 @@ const silence = 30 * time.Second
 
 // await waits until count has reached n.
 func (s *mailSink) await(ctx context.Context, count *atomic.Int64, n int64) error {
+	return s.awaitFor(ctx, count, n, silence)
+}
+
+// awaitFor is await with another time without a message after which it gives up.
+func (s *mailSink) awaitFor(ctx context.Context, count *atomic.Int64, n int64, silence time.Duration) error {
 	last, since := int64(-1), time.Now()
 	for now := count.Load(); now < n; now = count.Load() {
 		if now != last {

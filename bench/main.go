@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"syscall"
 )
 
@@ -46,6 +47,10 @@ var sections = []Section{
 	tcpSection,
 	tlsSection,
 	notificationsSection,
+	personalSection,
+	digestsSection,
+	inboxSection,
+	scheduleSection,
 	logsSection,
 	consoleSection,
 	historySection,
@@ -75,6 +80,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		only     = flags.String("run", "", "run the sections whose name matches this `REGEXP`")
 		jsonFile = flags.String("json", "", "also write the figures to this `FILE`")
 		profiles = flags.String("profile", "", "write processor profiles of the server to this `DIR`, each of an extra round")
+		database = flags.String("database", "", "measure notifications with this `DATABASE` only: SQLite or PostgreSQL")
 		large    = flags.Bool("large", false, "also measure a send to a million recipients, which takes many minutes")
 		short    = flags.Bool("short", false, "fewer and shorter rounds: a smoke test, not a measurement")
 	)
@@ -87,12 +93,15 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	if err == nil && flags.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
+	if err == nil && !slices.Contains([]string{"", nameSQLite, namePostgres}, *database) {
+		err = fmt.Errorf("-database: %q is neither %s nor %s", *database, nameSQLite, namePostgres)
+	}
 	if err != nil {
 		fmt.Fprintf(errs, "bench: %s\n", err)
 		return exitUsage
 	}
-	if err := measure(ctx, chosen, &Report{Short: *short, Large: *large, ProfileDir: *profiles, out: out},
-		*jsonFile); err != nil {
+	if err := measure(ctx, chosen, &Report{Short: *short, Large: *large, Database: *database, ProfileDir: *profiles,
+		out: out}, *jsonFile); err != nil {
 		fmt.Fprintf(errs, "bench: %s\n", err)
 		return exitMissed
 	}

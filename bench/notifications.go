@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -49,26 +50,80 @@ const (
 type mailing struct {
 	*Server
 	sink *mailSink
-	// sql is the server's database, for adding users.
-	sql      *sql.DB
-	postgres bool
-	users    int
-	tokens   []string // of clients with permission to send
+	// sql is the server's database, for adding users, and notifySQL that of the notification service, which on PostgreSQL
+	// is the same.
+	sql, notifySQL *sql.DB
+	postgres       bool
+	users          int
+	tokens         []string // of clients with permission to send
+	args           []string // of the server
+}
+
+// restart stops the server and starts it again on the same data, at the same addresses: its tokens name them. between
+// is called while it is stopped.
+func (m *mailing) restart(ctx context.Context, r *Report, between func() error) error {
+	was := m.Server
+	err := was.Stop()
+	m.Server = nil
+	if err != nil {
+		return err
+	}
+	if err := between(); err != nil {
+		return err
+	}
+	m.Server, err = r.startIn(ctx, was.Dir, append(slices.Clone(m.args), "--listen", was.API, "--notifications-listen",
+		was.Notifications, "--admin-listen", was.Admin)...)
+	return err
+}
+
+// userIDs returns the ids of all users that fill has added.
+func (m *mailing) userIDs(ctx context.Context) (ids []string, err error) {
+	rows, err := m.sql.QueryContext(ctx, "SELECT id FROM auth_users WHERE origin = 'ldap'")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, cmp.Or(rows.Err(), rows.Close())
 }
 
 func measureNotifications(ctx context.Context, r *Report) error {
 	if !r.Large {
 		r.Note("the limit of memory is for 1,000,000 recipients: -large measures those.")
 	}
-	if err := measureMailing(ctx, r, "SQLite", ""); err != nil {
-		return err
+	return onBoth(ctx, r, measureMailing)
+}
+
+// The names of the databases in figures and of -database.
+const (
+	nameSQLite   = "SQLite"
+	namePostgres = "PostgreSQL"
+)
+
+// onBoth measures with each database, or with that of -database. The url is that of a PostgreSQL server, or empty for
+// SQLite.
+func onBoth(ctx context.Context, r *Report,
+	measure func(ctx context.Context, r *Report, name, url string) error) error {
+	if r.Database != namePostgres {
+		if err := measure(ctx, r, nameSQLite, ""); err != nil {
+			return err
+		}
+	}
+	if r.Database == nameSQLite {
+		return nil
 	}
 	given := os.Getenv("INGOT_TEST_POSTGRES_URL")
 	if given == "" {
 		r.Note("PostgreSQL was not measured: INGOT_TEST_POSTGRES_URL names no server; make bench starts one.")
 		return nil
 	}
-	return measureMailing(ctx, r, "PostgreSQL", given)
+	return measure(ctx, r, namePostgres, given)
 }
 
 // measureMailing measures one server, on its own database.
@@ -163,6 +218,9 @@ func (m *mailing) profiled(ctx context.Context, r *Report, name string, run Cont
 	if r.ProfileDir == "" {
 		return run(ctx)
 	}
+	if m.postgres {
+		name += "-postgres"
+	}
 	file := filepath.Join(r.ProfileDir, "notifications-"+name+".pprof")
 	err = m.Profile(ctx, 5, file, func() (err error) {
 		got, err = run(ctx)
@@ -192,14 +250,20 @@ func (r *Report) startMailing(ctx context.Context, postgres string) (*mailing, e
 		}
 		args = append(args, "--database-url", postgres)
 	}
+	m.args = args
 	if m.Server, err = r.Start(ctx, args...); err != nil {
 		return nil, errors.Join(err, m.stop())
 	}
-	driver, source := "sqlite", "file:"+filepath.Join(m.Dir, "ingot.db")+"?_pragma=busy_timeout(10000)"
-	if m.postgres {
-		driver, source = "pgx", postgres
+	open := func(file string) (*sql.DB, error) {
+		if m.postgres {
+			return sql.Open("pgx", postgres)
+		}
+		return sql.Open("sqlite", "file:"+filepath.Join(m.Dir, file)+"?_pragma=busy_timeout(10000)")
 	}
-	if m.sql, err = sql.Open(driver, source); err == nil {
+	if m.sql, err = open("ingot.db"); err == nil {
+		m.notifySQL, err = open("notifications.db")
+	}
+	if err == nil {
 		err = m.register(ctx)
 	}
 	if err != nil {
@@ -227,8 +291,10 @@ func freshDatabase(ctx context.Context, server string) (string, error) {
 
 func (m *mailing) stop() error {
 	var errs []error
-	if m.sql != nil {
-		errs = append(errs, m.sql.Close())
+	for _, d := range []*sql.DB{m.sql, m.notifySQL} {
+		if d != nil {
+			errs = append(errs, d.Close())
+		}
 	}
 	if m.Server != nil {
 		errs = append(errs, m.Server.Stop())
@@ -248,7 +314,7 @@ func (m *mailing) register(ctx context.Context) error {
 		id, secret := fmt.Sprintf("bench-sender-%d", i), fmt.Sprintf("secret-of-sender-%d", i)
 		err := m.Create(ctx, admin, "/oauth/clients", map[string]any{
 			"client_id": id, "client_secret": secret, "authorized_grant_types": "client_credentials",
-			"authorities": []string{"notifications.write", "notifications.manage"},
+			"authorities": []string{"notifications.write", "notifications.manage", "notification_templates.write"},
 		})
 		if err != nil {
 			return err
@@ -275,6 +341,15 @@ func (m *mailing) notify(ctx context.Context, method, path, token, body string) 
 	there := &Server{API: m.Notifications}
 	answer, _, err := there.Send(ctx, method, path, header, []byte(body))
 	return answer, err
+}
+
+// notifyInto is notify with the response decoded.
+func (m *mailing) notifyInto(ctx context.Context, method, path, token, body string, into any) error {
+	answer, err := m.notify(ctx, method, path, token, body)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(answer, into)
 }
 
 // fill adds users to the database of the authorization server until there are n.
@@ -327,24 +402,10 @@ func (m *mailing) everyone(ctx context.Context) (Result, error) {
 // accept measures how many sends to single users are accepted while they are
 // delivered.
 func (m *mailing) accept(ctx context.Context, r *Report, name string, d time.Duration, rounds int) error {
-	rows, err := m.sql.QueryContext(ctx, "SELECT id FROM auth_users WHERE origin = 'ldap' LIMIT 1000")
+	load, err := m.single(ctx, d)
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
-	var requests [][]byte
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return err
-		}
-		requests = append(requests, postJSON(m.Notifications, "/users/"+id, news, "Authorization: Bearer "+
-			m.tokens[len(requests)%len(m.tokens)]))
-	}
-	if err := cmp.Or(rows.Err(), rows.Close()); err != nil {
-		return err
-	}
-	load := Load{Addr: m.Notifications, Requests: requests, Connections: acceptConns, Duration: d, PID: m.PID}
 	health := Load{Addr: m.Notifications, Requests: [][]byte{get(m.Notifications, "/healthz")}, Connections: acceptConns,
 		Duration: d, PID: m.PID}
 	best, err := bestOf(ctx, rounds, load.Run, health.Run)
@@ -365,6 +426,20 @@ func (m *mailing) accept(ctx context.Context, r *Report, name string, d time.Dur
 	r.Add(Figure{Name: name + ": its p99", Value: p99, Unit: "ms", Beside: &Beside{"p99 of /healthz",
 		millis(percentile(best[1].Latencies, 0.99))}, Goal: Below(acceptedP99)})
 	return m.idle(ctx)
+}
+
+// single returns the load of sends to single users.
+func (m *mailing) single(ctx context.Context, d time.Duration) (Load, error) {
+	ids, err := m.userIDs(ctx)
+	if err != nil {
+		return Load{}, err
+	}
+	var requests [][]byte
+	for i, id := range ids[:min(len(ids), 1000)] {
+		requests = append(requests, postJSON(m.Notifications, "/users/"+id, news, "Authorization: Bearer "+
+			m.tokens[i%len(m.tokens)]))
+	}
+	return Load{Addr: m.Notifications, Requests: requests, Connections: acceptConns, Duration: d, PID: m.PID}, nil
 }
 
 // postJSON returns a request with a JSON body as bytes.

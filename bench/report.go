@@ -22,6 +22,8 @@ type Report struct {
 	Short bool
 	// Large also requests measurements that take many minutes.
 	Large bool
+	// Database, if not empty, is the only database to measure notifications with.
+	Database string
 	// ProfileDir, if not empty, is the directory for processor profiles.
 	ProfileDir string
 
