@@ -20,8 +20,8 @@ import (
 
 var inboxSection = Section{
 	Name: "inbox",
-	About: "open streams of inboxes, one for each of many users: the memory of the server, and the time from the request " +
-		"that sends to the event on the stream",
+	About: "open streams of inboxes, one for each of many users: the memory of the server, and the time from the " +
+		"request that sends to the event on the stream",
 	Run: measureInbox,
 }
 
@@ -35,7 +35,7 @@ const (
 func measureInbox(ctx context.Context, r *Report) error {
 	if _, err := os.Stat("/proc/self/status"); err != nil {
 		r.Note("skipped: this system has no /proc")
-		return nil
+		return nil //nolint:nilerr // it says so
 	}
 	return onBoth(ctx, r, measureInboxOn)
 }
@@ -100,8 +100,8 @@ func measureInboxOn(ctx context.Context, r *Report, name, postgres string) (err 
 	}
 	limit := &Beside{"limit", streamsMemory}
 	r.Add(Figure{Name: fmt.Sprintf("%s: %d open streams, VmRSS", name, streams), Value: open.total, Unit: "MB",
-		Beside: limit, Goal: Below(streamsMemory), Detail: fmt.Sprintf("%.1f kB each; %.1f ms of processor time in a second with their "+
-			"heartbeats", (open.total-before.total)*1000/float64(streams), millis(idle)/settle.Seconds())})
+		Beside: limit, Goal: Below(streamsMemory), Detail: fmt.Sprintf("%.1f kB each; %.1f ms of processor time in a second "+
+			"with their heartbeats", (open.total-before.total)*1000/float64(streams), millis(idle)/settle.Seconds())})
 	r.Add(Figure{Name: name + ": peak while they get events, VmHWM", Value: peak, Unit: "MB", Beside: limit,
 		Goal: Below(streamsMemory)})
 	r.Add(Figure{Name: fmt.Sprintf("%s: send to event, p99 of %d", name, len(took)), Value: millis(percentile(took, 0.99)),

@@ -10,8 +10,8 @@ import (
 
 var scheduleSection = Section{
 	Name: "schedule",
-	About: "a server on which many sends wait for their time, and one without: idle processor time, memory, and the rate " +
-		"of other sends, both in turns",
+	About: "a server on which many sends wait for their time, and one without: idle processor time, memory, and the " +
+		"rate of other sends, both in turns",
 	Run: func(ctx context.Context, r *Report) error { return onBoth(ctx, r, measureSchedule) },
 }
 

@@ -19,8 +19,8 @@ func TestShort(t *testing.T) {
 
 func TestMilliseconds(t *testing.T) {
 	t.Parallel()
-	for v, want := range map[float64]string{0: "0 ms", 0.9995: "1 ms", 2.502: "2.5 ms", 0.01234: "0.0123 ms", 999: "999 ms",
-		12345: "12.3 s"} {
+	for v, want := range map[float64]string{0: "0 ms", 0.9995: "1 ms", 2.502: "2.5 ms", 0.01234: "0.0123 ms",
+		999: "999 ms", 12345: "12.3 s"} {
 		if got := digits.Milliseconds(v); got != want {
 			t.Errorf("%g is %q, want %q", v, got, want)
 		}

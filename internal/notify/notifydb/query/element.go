@@ -3,8 +3,8 @@ package query
 import "bytes"
 
 // Element returns an element of a JSON array as it is written, and whether the array has it. The array must be valid,
-// as what this process stored is. The other elements are passed over, not decoded: that takes a hundredth of the time when
-// one of some hundred is wanted.
+// as what this process stored is. The other elements are passed over, not decoded: that takes a hundredth of the time
+// when one of some hundred is wanted.
 func Element(array []byte, index int) ([]byte, bool) {
 	depth, begin := 0, 0
 	for i := 0; i < len(array); i++ {
