@@ -3,9 +3,7 @@ package notify
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -52,9 +50,6 @@ func ParseWorkflow(raw json.RawMessage) (*Workflow, error) {
 	d.UseNumber()
 	if err := d.Decode(&tree); err != nil {
 		return nil, fault.Invalid("the workflow is not valid JSON")
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, fault.Invalid("the workflow is followed by something else")
 	}
 	c := workflowCheck{at: map[ChannelID]time.Duration{}}
 	c.workflow(tree)

@@ -18,7 +18,7 @@ func TestWorkflowProblems(t *testing.T) {
 	for _, tc := range []struct{ workflow, want string }{
 		{``, "not valid JSON"},
 		{`[]`, "must be an object"},
-		{`{"steps":[{"channel":"inbox"}]} {}`, "followed by something else"},
+		{`{"steps":[{"channel":"inbox"}]} {}`, "not valid JSON"},
 		{`{"steps":[{"channel":"inbox"}`, "not valid JSON"},
 		{`{}`, "at /steps: must be a list"},
 		{`{"steps":[]}`, "at /steps: must be a list"},
