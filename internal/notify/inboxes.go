@@ -42,6 +42,18 @@ type InboxState struct {
 	Unread        int
 }
 
+// InboxRead is what is known of an inbox whose changes are read: all up to a change.
+type InboxRead struct {
+	Owner
+	After int64
+}
+
+// InboxChanges is an inbox, and the notifications that changed, in order of their changes.
+type InboxChanges struct {
+	InboxState
+	Changed []Notification
+}
+
 // InboxQuery selects notifications, newest first.
 type InboxQuery struct {
 	Owner
@@ -66,6 +78,8 @@ type Inboxes interface {
 	// Inbox returns the state of an inbox, and with a limit the notifications that changed after the given
 	// change, in order of their changes.
 	Inbox(ctx context.Context, of Owner, after int64, limit int) (InboxState, []Notification, error)
+	// ReadInboxes is Inbox for many inboxes at once. The result has one for each, in this order.
+	ReadInboxes(ctx context.Context, reads []InboxRead, limit int) ([]InboxChanges, error)
 	ChangeNotification(ctx context.Context, of Owner, number int64, c NotificationChange) (Notification, error)
 	DeleteNotification(ctx context.Context, of Owner, number int64) error
 	// ReadAll marks all notifications that are not archived as read, and returns how many were not.

@@ -69,3 +69,40 @@ func BenchmarkStreams(b *testing.B) {
 	b.ReportMetric(perStream, "B/stream")
 	b.ReportMetric(float64(worst.Microseconds())/1000, "worst-ms")
 }
+
+// BenchmarkReadInboxes reads inboxes in which a notification arrived, one by one and as many as a worker reads at once.
+func BenchmarkReadInboxes(b *testing.B) {
+	for _, dialect := range dbtest.Dialects {
+		b.Run(dialect.String(), func(b *testing.B) {
+			store := open(b, dbtest.New(b, dialect))
+			const many = 1024
+			var reads []notify.InboxRead
+			var number int64
+			for i := range many {
+				of := notify.Owner{ClientID: "a", UserID: fmt.Sprint("u", i)}
+				var all []notify.Notification
+				for range 20 {
+					number++
+					all = append(all, notify.Notification{Number: number, Owner: of, Title: "t", Text: "text"})
+				}
+				if err := store.AddNotifications(b.Context(), "a", all); err != nil {
+					b.Fatal(err)
+				}
+				reads = append(reads, notify.InboxRead{Owner: of, After: 19})
+			}
+			for _, once := range []int{1, 64} {
+				b.Run(fmt.Sprint(once), func(b *testing.B) {
+					i := 0
+					for b.Loop() {
+						all, err := store.ReadInboxes(b.Context(), reads[i:i+once], 51)
+						if err != nil || len(all[once-1].Changed) != 1 {
+							b.Fatal(all, err)
+						}
+						i = (i + once) % many
+					}
+					b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*once), "us/inbox")
+				})
+			}
+		})
+	}
+}

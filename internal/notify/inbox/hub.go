@@ -33,6 +33,8 @@ const (
 
 	// workers is the number of inboxes that are read at the same time.
 	workers = 4
+	// inboxesAtOnce is the number of inboxes that a worker reads in one transaction.
+	inboxesAtOnce = 64
 	// changesAtOnce is the number of changes that are sent one by one; after more, the client loads its list again.
 	changesAtOnce = 50
 
@@ -190,35 +192,43 @@ func (h *Hub) mark(of notify.Owner, in *open) {
 	}
 }
 
-// next returns an inbox to read, and its streams.
-func (h *Hub) next() (notify.Owner, []*stream, bool) {
+// reading is an inbox that a worker reads, and its streams.
+type reading struct {
+	notify.InboxRead
+	streams []*stream
+}
+
+// next returns inboxes to read.
+func (h *Hub) next() (all []reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for len(h.dirty) > 0 {
+	for len(h.dirty) > 0 && len(all) < inboxesAtOnce {
 		of := h.dirty[0]
 		if h.dirty = h.dirty[1:]; len(h.dirty) == 0 {
 			h.dirty = nil
 		}
 		if in := h.inboxes[of]; in != nil && in.dirty {
 			in.dirty, in.reading = false, true
-			return of, append([]*stream(nil), in.streams...), true
+			all = append(all, reading{notify.InboxRead{Owner: of}, append([]*stream(nil), in.streams...)})
 		}
 	}
-	return notify.Owner{}, nil, false
+	return all
 }
 
 // read ends what next began.
-func (h *Hub) read(of notify.Owner) {
+func (h *Hub) read(all []reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	in := h.inboxes[of]
-	if in == nil {
-		return
-	}
-	in.reading = false
-	if in.again {
-		in.again = false
-		h.mark(of, in)
+	for _, one := range all {
+		in := h.inboxes[one.Owner]
+		if in == nil {
+			continue
+		}
+		in.reading = false
+		if in.again {
+			in.again = false
+			h.mark(one.Owner, in)
+		}
 	}
 }
 
@@ -226,12 +236,12 @@ func (h *Hub) read(of notify.Owner) {
 func (h *Hub) work(ctx context.Context) {
 	for {
 		for {
-			of, streams, some := h.next()
-			if !some {
+			all := h.next()
+			if len(all) == 0 {
 				break
 			}
-			h.send(ctx, of, streams)
-			h.read(of)
+			h.send(ctx, all)
+			h.read(all)
 			if ctx.Err() != nil {
 				return
 			}
@@ -244,30 +254,48 @@ func (h *Hub) work(ctx context.Context) {
 	}
 }
 
-// send sends what changed to the streams of an inbox. If the store fails, the streams are closed: their clients
-// connect again, later.
-func (h *Hub) send(ctx context.Context, of notify.Owner, streams []*stream) {
-	after := int64(1<<63 - 1)
-	for _, s := range streams {
-		after = min(after, s.position())
+// send sends what changed to the streams of inboxes. If the store fails, each is read by itself, so that one that cannot
+// be read is not the others' matter.
+func (h *Hub) send(ctx context.Context, all []reading) {
+	reads := make([]notify.InboxRead, len(all))
+	for i := range all {
+		after := int64(1<<63 - 1)
+		for _, s := range all[i].streams {
+			after = min(after, s.position())
+		}
+		all[i].After = after
+		reads[i] = all[i].InboxRead
 	}
-	var state notify.InboxState
-	var changes []notify.Notification
+	var changes []notify.InboxChanges
 	err := background.Do("inbox events", func() (err error) {
-		state, changes, err = h.o.Store.Inbox(ctx, of, after, changesAtOnce+1)
+		changes, err = h.o.Store.ReadInboxes(ctx, reads, changesAtOnce+1)
 		return err
 	})
-	if err != nil {
-		if ctx.Err() == nil {
-			h.o.Log.Warn("read changes of an inbox failed, its streams are closed", "error", err)
+	switch {
+	case err == nil:
+		for i, one := range all {
+			for _, s := range one.streams {
+				if !s.events(changes[i].InboxState, changes[i].Changed, h.o.Encode) {
+					h.remove(s)
+				}
+			}
 		}
-		for _, s := range streams {
-			h.remove(s)
+	case len(all) > 1 && ctx.Err() == nil:
+		for i := range all {
+			h.send(ctx, all[i:i+1])
 		}
-		return
+	default:
+		h.failed(ctx, all, err)
 	}
-	for _, s := range streams {
-		if !s.events(state, changes, h.o.Encode) {
+}
+
+// failed closes the streams of inboxes that cannot be read: their clients connect again, later.
+func (h *Hub) failed(ctx context.Context, all []reading, err error) {
+	if ctx.Err() == nil {
+		h.o.Log.Warn("read changes of an inbox failed, its streams are closed", "error", err)
+	}
+	for _, one := range all {
+		for _, s := range one.streams {
 			h.remove(s)
 		}
 	}

@@ -94,6 +94,53 @@ func testInbox(k *kit) {
 	}
 }
 
+// testInboxesRead reads many inboxes at once, and each of them has what reading it alone returns.
+func testInboxesRead(k *kit) {
+	s := k.store()
+	yes := true
+	owner := func(client, user string) notify.Owner { return notify.Owner{ClientID: client, UserID: user} }
+	number := 1
+	for i, of := range []notify.Owner{ann, owner("shop", "bob"), owner("shop", "carol"), owner("other", "ann"),
+		owner("other", "dora")} {
+		k.note(s, noted(of, number, 3+4*i)...)
+		value[notify.Notification](k)(s.ChangeNotification(k.ctx, of, int64(number), notify.NotificationChange{Read: &yes}))
+		number += 3 + 4*i
+	}
+	for range 6 { // more changes than notifications
+		yes = !yes
+		value[notify.Notification](k)(s.ChangeNotification(k.ctx, owner("shop", "bob"), 5, notify.NotificationChange{Read: &yes}))
+	}
+	k.must(s.DeleteNotification(k.ctx, owner("other", "dora"), int64(number-1)))
+	var reads []notify.InboxRead
+	for _, after := range []int64{0, 3, 5, 9, 1 << 40} {
+		for _, of := range []notify.Owner{owner("other", "dora"), ann, owner("none", "ann"), owner("shop", "bob"),
+			owner("shop", "nobody"), owner("shop", "carol"), owner("other", "ann"), owner("shop", "\x00"), owner("\x00", "ann"),
+			owner("shop", "a\xff")} {
+			reads = append(reads, notify.InboxRead{Owner: of, After: after})
+		}
+	}
+	for _, limit := range []int{0, 1, 4, 100} {
+		all := value[[]notify.InboxChanges](k)(s.ReadInboxes(k.ctx, reads, limit))
+		k.equal("number of inboxes", len(all), len(reads))
+		for i, r := range reads {
+			state, changed, err := s.Inbox(k.ctx, r.Owner, r.After, limit)
+			k.must(err)
+			what := fmt.Sprintf("%q after %d, at most %d", r.Owner, r.After, limit)
+			k.equal(what, all[i].InboxState, state)
+			k.equal("changes of "+what, all[i].Changed, changed)
+			if len(changed) > limit || state.Change > r.After && limit > 0 && len(changed) == 0 && state.Reset <= r.After {
+				k.Errorf("%s: %d changes", what, len(changed))
+			}
+			for j, n := range changed {
+				if n.Change <= r.After || n.Owner != r.Owner || j > 0 && n.Change <= changed[j-1].Change {
+					k.Errorf("%s: change %d is %+v", what, j, n)
+				}
+			}
+		}
+	}
+	k.equal("inboxes of none", len(value[[]notify.InboxChanges](k)(s.ReadInboxes(k.ctx, nil, 10))), 0)
+}
+
 // testInboxPruned keeps the newest of an inbox, and of those what was not read.
 func testInboxPruned(k *kit) {
 	s := k.store()

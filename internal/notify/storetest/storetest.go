@@ -132,6 +132,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 
 		{"Channels", testChannels},
 		{"Inbox", testInbox},
+		{"InboxesRead", testInboxesRead},
 		{"InboxPruned", testInboxPruned},
 		{"InboxBounds", testInboxBounds},
 		{"InboxTogether", testInboxTogether},

@@ -16,6 +16,8 @@ import (
 const (
 	notificationColumns = "number, client_id, user_id, kind_id, position, change, created, title, content, read_at, " +
 		"archived_at"
+	recentColumns = "n.number, n.client_id, n.user_id, n.kind_id, n.position, n.change, n.created, n.title, n.content, " +
+		"n.read_at, n.archived_at"
 	// notificationOverhead is what a notification takes in addition to its texts: the row and its indexes.
 	notificationOverhead = 512
 	notificationBytes    = "octet_length(title) + octet_length(content)"
@@ -193,33 +195,6 @@ func (s *Inboxes) Notifications(ctx context.Context, q notify.InboxQuery) ([]not
 		return query.Matching(tx, scanNotification, "SELECT "+notificationColumns+" FROM notify_inbox WHERE "+where+
 			" ORDER BY position DESC LIMIT ?", append(args, q.Limit)...)
 	})
-}
-
-// Inbox implements notify.Store.
-func (s *Inboxes) Inbox(ctx context.Context, of notify.Owner, after int64, limit int) (state notify.InboxState,
-	changed []notify.Notification, err error) {
-	changed, err = query.View(ctx, s.db, func(tx *db.Tx) ([]notify.Notification, error) {
-		state, err = query.One(tx, func(row db.Scanner) (st notify.InboxState, err error) {
-			err = row.Scan(&st.Change, &st.Reset)
-			return st, err
-		}, "SELECT change, reset FROM notify_inboxes WHERE client_id = ? AND user_id = ?", of.ClientID, of.UserID)
-		if query.IsNotFound(err) {
-			return nil, nil // an empty one
-		}
-		if err != nil {
-			return nil, err
-		}
-		unread, err := query.One(tx, query.ScanNumber,
-			"SELECT COUNT(*) FROM notify_inbox WHERE client_id = ? AND user_id = ? AND "+
-				"read_at = 0 AND archived_at = 0", of.ClientID, of.UserID)
-		state.Unread = int(unread)
-		if err != nil || limit <= 0 || state.Change <= after {
-			return nil, err
-		}
-		return db.All(tx, scanNotification, "SELECT "+notificationColumns+" FROM notify_inbox WHERE client_id = ? AND "+
-			"user_id = ? AND change > ? ORDER BY change LIMIT ?", of.ClientID, of.UserID, after, limit)
-	})
-	return state, changed, err
 }
 
 // ChangeNotification implements notify.Store. A change that changes nothing is not counted.
