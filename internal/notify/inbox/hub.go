@@ -254,8 +254,8 @@ func (h *Hub) work(ctx context.Context) {
 	}
 }
 
-// send sends what changed to the streams of inboxes. If the store fails, each is read by itself, so that one that cannot
-// be read is not the others' matter.
+// send sends what changed to the streams of inboxes. If the store fails, each is read by itself, so that one that
+// cannot be read does not end the streams of the others.
 func (h *Hub) send(ctx context.Context, all []reading) {
 	reads := make([]notify.InboxRead, len(all))
 	for i := range all {

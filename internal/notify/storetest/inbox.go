@@ -108,7 +108,8 @@ func testInboxesRead(k *kit) {
 	}
 	for range 6 { // more changes than notifications
 		yes = !yes
-		value[notify.Notification](k)(s.ChangeNotification(k.ctx, owner("shop", "bob"), 5, notify.NotificationChange{Read: &yes}))
+		value[notify.Notification](k)(s.ChangeNotification(k.ctx, owner("shop", "bob"), 5,
+			notify.NotificationChange{Read: &yes}))
 	}
 	k.must(s.DeleteNotification(k.ctx, owner("other", "dora"), int64(number-1)))
 	var reads []notify.InboxRead
