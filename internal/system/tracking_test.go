@@ -12,7 +12,8 @@ import (
 	"ingot/internal/notify/mail/mailtest"
 )
 
-// TestTracking sends real mail to a recipient who allows counting and to one who does not, and follows what is in it.
+// TestTracking sends real mail to a recipient who allows counting and to one who does not, and requests
+// the links and the image in it.
 func TestTracking(t *testing.T) {
 	t.Parallel()
 	sink, config := mailtest.New(t, mailtest.Options{Keep: 2}), testConfig(t)

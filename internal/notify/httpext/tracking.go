@@ -165,8 +165,8 @@ func (f *handlers) count(r *http.Request, k tracking.Mark) {
 	}
 }
 
-// countable reports whether a request may be counted: it comes from someone who does not object (Global Privacy
-// Control, Do Not Track), and not from a program that only looks ahead.
+// countable reports whether a request may be counted: its sender does not object (Global Privacy Control, Do Not
+// Track), and it is not a prefetch.
 func countable(r *http.Request) bool {
 	h := r.Header
 	return r.Method == http.MethodGet && h.Get("Sec-GPC") != "1" && h.Get("DNT") != "1" && h.Get("Sec-Purpose") == "" &&
